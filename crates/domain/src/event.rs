@@ -1,0 +1,251 @@
+//! What can happen in a session: the stored format.
+//!
+//! Each event is a struct of its fields and a variant of [`Event`]. Variants are added and never
+//! change meaning; a type this version does not know, or cannot read, is kept as
+//! [`Event::Unknown`]. The journal adds `seq`, `ts` and `crc` around the fields.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::TurnError;
+use crate::ids::{CallId, EventSeq, MessageId, PermissionId, PrincipalId, PromptId, TurnId};
+
+mod parts;
+
+pub use parts::{
+    AnswerOutcome, MessageKind, PermissionOption, PermissionOptionKind, StopReason, Text, ToolKind,
+    ToolLocation, ToolStatus, Usage,
+};
+
+/// Declares the event structs and the enum over them from one table of type names.
+macro_rules! events {
+    ($( $(#[$doc:meta])* $name:literal => $variant:ident { $( $(#[$field_meta:meta])* $field:ident : $type:ty ),* $(,)? } )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            pub struct $variant { $( $(#[$field_meta])* pub $field: $type ),* }
+
+            impl From<$variant> for Event {
+                fn from(event: $variant) -> Self {
+                    Self::$variant(event)
+                }
+            }
+        )*
+
+        /// Something that happened in a session.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Event {
+            $( #[doc = concat!("`", $name, "`")] $variant($variant), )*
+            /// A type of a later version or of another tool: kept, and skipped.
+            Unknown(Unknown),
+        }
+
+        impl Event {
+            /// The stored `type`.
+            #[must_use]
+            pub fn kind(&self) -> &str {
+                match self {
+                    $( Self::$variant(_) => $name, )*
+                    Self::Unknown(unknown) => &unknown.kind,
+                }
+            }
+
+            /// The event's own fields as a JSON object, without `seq`, `ts`, `type` and `crc`.
+            ///
+            /// # Errors
+            /// Only if a value cannot be JSON, which the field types rule out.
+            pub fn fields_to_string(&self) -> serde_json::Result<String> {
+                match self {
+                    $( Self::$variant(event) => serde_json::to_string(event), )*
+                    Self::Unknown(unknown) => serde_json::to_string(&unknown.fields),
+                }
+            }
+
+            /// Reads the event of type `kind` from `json`, an object that may hold more fields.
+            ///
+            /// Never fails on a JSON object: what is not understood is [`Event::Unknown`].
+            ///
+            /// # Errors
+            /// If `json` is not a JSON object.
+            pub fn from_json(kind: &str, json: &str) -> serde_json::Result<Self> {
+                let known = match kind {
+                    $( $name => serde_json::from_str(json).map(Self::$variant).ok(), )*
+                    _ => None,
+                };
+                match known {
+                    Some(event) => Ok(event),
+                    None => Unknown::from_json(kind, json).map(Self::Unknown),
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// The first event of every session.
+    "session.created" => SessionCreated {
+        owner: PrincipalId,
+        cwd: String,
+        epoch: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        additional_directories: Vec<String>,
+    }
+    /// The session's title, settings or shelf changed.
+    "session.updated" => SessionUpdated {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        config: Option<Map<String, Value>>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        archived: Option<bool>,
+    }
+    /// A prompt that starts (or belongs to) a turn. `blocks` are ACP content blocks.
+    "user.message" => UserMessage {
+        text: String,
+        blocks: Vec<Value>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<MessageId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt_id: Option<PromptId>,
+    }
+    /// A prompt that waits for the running turn to end.
+    "prompt.queued" => PromptQueued {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt_id: Option<PromptId>,
+        text: String,
+        blocks: Vec<Value>,
+    }
+    /// A queued prompt that will not run.
+    "prompt.dropped" => PromptDropped { queued: EventSeq }
+    /// A turn begins; `queued` names the `prompt.queued` it came from.
+    "turn.started" => TurnStarted {
+        turn: TurnId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt_id: Option<PromptId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        queued: Option<EventSeq>,
+    }
+    /// The assistant starts to stream a message; its text is in `partial` until it ends.
+    "message.started" => MessageStarted { message_id: MessageId, kind: MessageKind }
+    /// A finished answer; `partial` when it was cut short.
+    "assistant.message" => AssistantMessage {
+        message_id: MessageId,
+        text: Text,
+        #[serde(default, skip_serializing_if = "is_false")]
+        partial: bool,
+    }
+    /// A finished thought; `partial` when it was cut short.
+    "assistant.thought" => AssistantThought {
+        message_id: MessageId,
+        text: Text,
+        #[serde(default, skip_serializing_if = "is_false")]
+        partial: bool,
+    }
+    /// The model wants a tool to run. Stored before anything happens.
+    "tool.use" => ToolUse {
+        turn: TurnId,
+        call_id: CallId,
+        name: String,
+        input: Value,
+        #[serde(default)]
+        title: String,
+        #[serde(default)]
+        kind: ToolKind,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        locations: Vec<ToolLocation>,
+    }
+    /// How a tool call ended. Stored before anyone sees it.
+    "tool.result" => ToolResult {
+        call_id: CallId,
+        status: ToolStatus,
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blocks: Vec<Value>,
+    }
+    /// A person is asked whether a call may run.
+    "permission.asked" => PermissionAsked {
+        id: PermissionId,
+        call_id: CallId,
+        options: Vec<PermissionOption>,
+        #[serde(default)]
+        title: String,
+        #[serde(default)]
+        kind: ToolKind,
+    }
+    /// The first answer to a permission question, or its end without one.
+    "permission.answered" => PermissionAnswered {
+        id: PermissionId,
+        outcome: AnswerOutcome,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        option_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    }
+    /// The session's permission mode changed.
+    "mode.changed" => ModeChanged { mode: String }
+    /// Tokens used by one model call.
+    "usage" => UsageRecorded {
+        turn: TurnId,
+        #[serde(flatten)]
+        usage: Usage,
+    }
+    /// A turn's end: a stop reason, or an error.
+    "result" => TurnResult {
+        turn: TurnId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<StopReason>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<TurnError>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<Usage>,
+    }
+    /// The process ended while this turn ran.
+    "turn.interrupted" => TurnInterrupted { turn: TurnId }
+    /// Recovery could not keep all that clients may have seen: cursors at or past `from` are void.
+    "session.recovered" => SessionRecovered { epoch: u64, from: EventSeq }
+    /// This session began as a copy of another's first events.
+    "session.forked" => SessionForked { from: String, at: EventSeq }
+    /// The last client closed the session; loading it again goes on after this.
+    "session.closed" => SessionClosed {}
+    /// Something said by the server itself, not by the model.
+    "notice" => Notice {
+        kind: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<MessageId>,
+        text: String,
+    }
+}
+
+/// An event of a type this version does not know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unknown {
+    /// The stored `type`.
+    pub kind: String,
+    /// Everything else that stood in the record, without the journal's own keys.
+    pub fields: Map<String, Value>,
+}
+
+impl Unknown {
+    fn from_json(kind: &str, json: &str) -> serde_json::Result<Self> {
+        let mut fields: Map<String, Value> = serde_json::from_str(json)?;
+        for key in ["seq", "ts", "type", "crc"] {
+            fields.shift_remove(key);
+        }
+        Ok(Self {
+            kind: kind.to_owned(),
+            fields,
+        })
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The small vocabularies that events are made of.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a streamed message is the answer or the thinking before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MessageKind {
+    /// Ends as `assistant.message`.
+    Text,
+    /// Ends as `assistant.thought`.
+    Thought,
+}
+
+/// The text of a finished message: in place, or in a file of its own when it is long.
+///
+/// A long answer is never held in memory whole; whoever needs it reads the blob piece by piece.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// The text itself.
+    Inline(String),
+    /// The SHA-256 of the text, which is the name of its blob.
+    Blob {
+        /// 64 lower-case hexadecimal digits.
+        #[serde(rename = "$blob")]
+        sha256: String,
+    },
+}
+
+/// How a tool call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It ran and succeeded.
+    Completed,
+    /// It ran and failed.
+    Failed,
+    /// It was not allowed, and did not run.
+    Denied,
+    /// The turn was cancelled before it could end by itself.
+    Cancelled,
+    /// It never started.
+    NotRun,
+    /// The process died while it may have been running.
+    Unknown,
+}
+
+/// What a tool does, as ACP's `ToolKind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// Reads files or data.
+    Read,
+    /// Changes files.
+    Edit,
+    /// Removes files.
+    Delete,
+    /// Moves files.
+    Move,
+    /// Looks for something.
+    Search,
+    /// Runs commands.
+    Execute,
+    /// Thinks aloud.
+    Think,
+    /// Gets something from the network.
+    Fetch,
+    /// Anything else.
+    #[default]
+    #[serde(other)]
+    Other,
+}
+
+/// A place in a file that a tool call touches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolLocation {
+    /// An absolute path.
+    pub path: String,
+    /// A line, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// One way to answer a permission question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionOption {
+    /// What the client sends back.
+    pub option_id: String,
+    /// What the person reads.
+    pub name: String,
+    /// What it means.
+    pub kind: PermissionOptionKind,
+}
+
+/// What choosing an option means, as in ACP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionOptionKind {
+    /// This call may run.
+    AllowOnce,
+    /// This call and others like it may run.
+    AllowAlways,
+    /// This call may not run.
+    RejectOnce,
+    /// This call and others like it may not run.
+    RejectAlways,
+}
+
+impl PermissionOptionKind {
+    /// Whether choosing it lets the call run.
+    #[must_use]
+    pub fn allows(self) -> bool {
+        match self {
+            Self::AllowOnce | Self::AllowAlways => true,
+            Self::RejectOnce | Self::RejectAlways => false,
+        }
+    }
+}
+
+/// How a permission question ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnswerOutcome {
+    /// Someone allowed it.
+    Allowed,
+    /// Someone refused it, or nobody was left who could allow it.
+    Denied,
+    /// The turn was cancelled first.
+    Cancelled,
+    /// Nobody answered in time.
+    Expired,
+}
+
+/// Why a turn stopped, as in ACP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model had nothing more to say.
+    EndTurn,
+    /// The model or a message ran into its length limit.
+    MaxTokens,
+    /// The turn used up its steps.
+    MaxTurnRequests,
+    /// The model refused.
+    Refusal,
+    /// Somebody cancelled.
+    Cancelled,
+}
+
+/// Tokens, as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Usage {
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// Tokens read from the provider's cache, a part of `input_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_tokens += other.cached_tokens;
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}

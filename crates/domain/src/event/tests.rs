@@ -1,0 +1,93 @@
+//! The stored format, event by event.
+
+use serde_json::{Value, json};
+
+use super::Event;
+
+/// Reads `fields` as an event of type `kind` and writes it again.
+fn round_trip(kind: &str, fields: &Value) -> (Event, Value) {
+    let event = Event::from_json(kind, &fields.to_string()).unwrap();
+    let again = serde_json::from_str(&event.fields_to_string().unwrap()).unwrap();
+    (event, again)
+}
+
+#[test]
+fn every_known_event_keeps_its_fields_and_its_name() {
+    let examples = [
+        (
+            "session.created",
+            json!({"owner": "local", "cwd": "/w", "epoch": 0}),
+        ),
+        ("session.updated", json!({"title": "t"})),
+        (
+            "user.message",
+            json!({"text": "hi", "blocks": [{"type": "text", "text": "hi"}], "promptId": "p"}),
+        ),
+        ("prompt.queued", json!({"text": "hi", "blocks": []})),
+        ("prompt.dropped", json!({"queued": 7})),
+        ("turn.started", json!({"turn": 1, "promptId": "p"})),
+        (
+            "message.started",
+            json!({"messageId": "m", "kind": "thought"}),
+        ),
+        (
+            "assistant.message",
+            json!({"messageId": "m", "text": "x", "partial": true}),
+        ),
+        ("assistant.thought", json!({"messageId": "m", "text": "x"})),
+        (
+            "tool.use",
+            json!({"turn": 1, "callId": "c", "name": "read", "input": {"path": "a"}, "title": "Read a", "kind": "read"}),
+        ),
+        (
+            "tool.result",
+            json!({"callId": "c", "status": "not_run", "text": ""}),
+        ),
+        (
+            "permission.asked",
+            json!({"id": "q", "callId": "c", "options": [{"optionId": "o", "name": "Allow", "kind": "allow_once"}], "title": "Write a", "kind": "edit"}),
+        ),
+        (
+            "permission.answered",
+            json!({"id": "q", "outcome": "allowed", "optionId": "o", "by": "local"}),
+        ),
+        ("mode.changed", json!({"mode": "plan"})),
+        (
+            "usage",
+            json!({"turn": 1, "inputTokens": 3, "outputTokens": 4}),
+        ),
+        (
+            "result",
+            json!({"turn": 1, "error": {"kind": "model_timeout", "message": "late"}}),
+        ),
+        ("turn.interrupted", json!({"turn": 1})),
+        ("session.recovered", json!({"epoch": 1, "from": 4})),
+        ("session.forked", json!({"from": "a", "at": 3})),
+        ("session.closed", json!({})),
+        (
+            "notice",
+            json!({"kind": "greeting", "messageId": "m", "text": "hello"}),
+        ),
+    ];
+    for (kind, fields) in examples {
+        let (event, again) = round_trip(kind, &fields);
+        assert_eq!(event.kind(), kind);
+        assert!(
+            !matches!(event, Event::Unknown(_)),
+            "{kind} was not understood"
+        );
+        assert_eq!(again, fields, "{kind}");
+    }
+}
+
+#[test]
+fn an_unknown_type_and_a_known_type_of_another_shape_are_kept_whole() {
+    let (event, again) = round_trip("assistant.delta", &json!({"text_delta": "x"}));
+    assert_eq!(event.kind(), "assistant.delta");
+    assert_eq!(again, json!({"text_delta": "x"}));
+
+    let (event, again) = round_trip("user.message", &json!({"seq": 1, "ts": 2.0, "content": 5}));
+    assert!(matches!(event, Event::Unknown(_)));
+    assert_eq!(event.kind(), "user.message");
+    assert_eq!(again, json!({"content": 5}));
+}

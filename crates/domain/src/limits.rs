@@ -1,0 +1,304 @@
+//! Every number that bounds something, with its reason.
+//!
+//! Constants are promises of the format or the protocol; [`Limits`] are settings, each a key under
+//! `[limits]` and an environment variable `FASTNESS_LIMITS_<KEY>`.
+
+use std::time::Duration;
+
+/// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
+pub const JSON_DEPTH_MAX: usize = 127;
+
+/// Longest JSON-RPC id, so that echoing it cannot be used to make large answers.
+pub const RPC_ID_BYTES_MAX: usize = 256;
+
+/// Longest prompt id: it is stored with every prompt and kept in memory while the session is.
+pub const PROMPT_ID_BYTES_MAX: usize = 64;
+
+/// Strings longer than this stand in a file of their own, so that journal lines stay readable.
+pub const BLOB_BYTES_MIN: usize = 256 * 1024;
+
+/// Most events handed to a subscriber at once; bounds one client's share of memory.
+pub const BATCH_EVENTS_MAX: usize = 256;
+
+/// Most bytes of events handed to a subscriber at once; one larger event still passes alone.
+pub const BATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Most recent events kept in memory for clients that keep up; the rest read the file.
+pub const RING_EVENTS_MAX: usize = 64;
+
+/// Most bytes of recent events in memory per session.
+pub const RING_BYTES_MAX: usize = 128 * 1024;
+
+/// Chunks of the open message kept apart in memory; a client further behind gets them merged.
+pub const TAIL_CHUNKS_MAX: usize = 4_096;
+
+/// Bytes of the open message kept in memory; a client further behind reads `partial`.
+pub const TAIL_BYTES_MAX: usize = 256 * 1024;
+
+/// Largest piece of text in one update when chunks are merged or a message is replayed.
+pub const MERGED_CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// Commands waiting for one session: as many as one connection may have in flight.
+pub const MAILBOX_COMMANDS_MAX: usize = 1_024;
+
+/// Reports of a running turn that wait for the session; small, so that the model waits early.
+pub const TURN_REPORTS_MAX: usize = 256;
+
+/// Prompts that may wait behind a running turn.
+pub const QUEUED_PROMPTS_MAX: usize = 16;
+
+/// Ended prompts whose `promptId` is remembered in memory; older ones are found in the journal.
+pub const PROMPT_IDS_REMEMBERED_MAX: usize = 1_024;
+
+/// Requests of one connection that may wait for their answer.
+pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
+
+/// Prompts of one connection that may wait for their answer.
+pub const PROMPTS_IN_FLIGHT_MAX: usize = 1_024;
+
+/// Sessions one `session/list` page shows.
+pub const LIST_PAGE_MAX: usize = 100;
+
+/// A conversation larger than this is read from the journal for each turn instead of kept.
+pub const CONVERSATION_CACHE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of one tool result that the model is shown.
+pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
+
+/// Bytes of one tool result in the journal.
+pub const TOOL_RESULT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest `--model script:` file, read whole at the start.
+pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The settings that bound waiting, size and number. See the contract for what a breach does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// A reader that makes no progress this long while something waits for it is dropped.
+    pub stall: Duration,
+    /// A connection without an attachment is closed after this.
+    pub idle: Duration,
+    /// Time for `initialize`, for request headers, and for a request body.
+    pub handshake: Duration,
+    /// Time a client has to answer a request of ours that is not a question to a person.
+    pub client_request: Duration,
+    /// Time to a model's first byte.
+    pub model_first_byte: Duration,
+    /// Time between two chunks of a model's answer.
+    pub model_between_chunks: Duration,
+    /// Time for one whole model call.
+    pub model_call: Duration,
+    /// How long a permission question stays open.
+    pub permission: Duration,
+    /// How long a session that nobody uses stays in memory.
+    pub grace: Duration,
+    /// Time between two WebSocket pings.
+    pub ping: Duration,
+    /// Time to answer one.
+    pub pong: Duration,
+    /// Time that running turns get when the server shuts down.
+    pub drain: Duration,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Requests per second and network connection.
+    pub requests_per_second: u32,
+    /// Model calls in one turn.
+    pub steps_max: u32,
+    /// Free disk space below which prompts are refused, in bytes.
+    pub disk_free_min: u64,
+    /// Bytes of one WebSocket message or ACP POST.
+    pub message_bytes_max: usize,
+    /// Bytes of one stdio line.
+    pub line_bytes_max: usize,
+    /// Bytes of one streamed message.
+    pub streamed_message_bytes_max: u64,
+    /// Bytes in memory that wait for one connection, beyond the message being sent.
+    pub outbox_bytes_max: usize,
+    /// How long streamed text may be unsynced.
+    pub partial_sync: Duration,
+    /// Client library: time to connect.
+    pub client_connect: Duration,
+    /// Client library: longest silence on the wire.
+    pub client_silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            stall: seconds(60),
+            idle: seconds(300),
+            handshake: seconds(10),
+            client_request: seconds(30),
+            model_first_byte: seconds(120),
+            model_between_chunks: seconds(60),
+            model_call: seconds(30 * 60),
+            permission: seconds(24 * 3_600),
+            grace: seconds(300),
+            ping: seconds(20),
+            pong: seconds(20),
+            drain: seconds(10),
+            connections_max: 10_000,
+            requests_per_second: 1_000,
+            steps_max: 50,
+            disk_free_min: 256 * 1024 * 1024,
+            message_bytes_max: 16 * 1024 * 1024,
+            line_bytes_max: 64 * 1024 * 1024,
+            streamed_message_bytes_max: 64 * 1024 * 1024,
+            outbox_bytes_max: 1024 * 1024,
+            partial_sync: seconds(1),
+            client_connect: seconds(10),
+            client_silence: seconds(300),
+        }
+    }
+}
+
+/// A setting under `[limits]` that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// There is no such key.
+    #[error("there is no limit `{key}`; did you mean `{nearest}`?")]
+    Unknown {
+        /// What was asked for.
+        key: String,
+        /// The known key that looks most like it.
+        nearest: &'static str,
+    },
+    /// The value is not a whole number that fits.
+    #[error("limit `{key}` takes a whole number, not `{value}`")]
+    NotANumber {
+        /// The key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+    },
+}
+
+impl Limits {
+    /// Sets the limit named `key` (lower case, times in milliseconds) from text.
+    ///
+    /// # Errors
+    /// If there is no such key or the value is not a whole number.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), LimitError> {
+        let Some((known, slot)) = self.slots().into_iter().find(|(known, _)| *known == key) else {
+            let nearest = nearest_key(key, self.slots().into_iter().map(|(known, _)| known));
+            return Err(LimitError::Unknown {
+                key: key.to_owned(),
+                nearest,
+            });
+        };
+        slot.set(value).ok_or_else(|| LimitError::NotANumber {
+            key: known,
+            value: value.to_owned(),
+        })
+    }
+
+    fn slots(&mut self) -> [(&'static str, Slot<'_>); 22] {
+        [
+            ("stall_ms", Slot::Time(&mut self.stall)),
+            ("idle_ms", Slot::Time(&mut self.idle)),
+            ("handshake_ms", Slot::Time(&mut self.handshake)),
+            ("client_request_ms", Slot::Time(&mut self.client_request)),
+            (
+                "model_first_byte_ms",
+                Slot::Time(&mut self.model_first_byte),
+            ),
+            (
+                "model_between_chunks_ms",
+                Slot::Time(&mut self.model_between_chunks),
+            ),
+            ("model_call_ms", Slot::Time(&mut self.model_call)),
+            ("permission_ms", Slot::Time(&mut self.permission)),
+            ("grace_ms", Slot::Time(&mut self.grace)),
+            ("ping_ms", Slot::Time(&mut self.ping)),
+            ("pong_ms", Slot::Time(&mut self.pong)),
+            ("drain_ms", Slot::Time(&mut self.drain)),
+            ("partial_sync_ms", Slot::Time(&mut self.partial_sync)),
+            ("client_connect_ms", Slot::Time(&mut self.client_connect)),
+            ("client_silence_ms", Slot::Time(&mut self.client_silence)),
+            ("connections_max", Slot::Count(&mut self.connections_max)),
+            (
+                "message_bytes_max",
+                Slot::Count(&mut self.message_bytes_max),
+            ),
+            ("line_bytes_max", Slot::Count(&mut self.line_bytes_max)),
+            ("outbox_bytes_max", Slot::Count(&mut self.outbox_bytes_max)),
+            (
+                "requests_per_second",
+                Slot::Small(&mut self.requests_per_second),
+            ),
+            ("steps_max", Slot::Small(&mut self.steps_max)),
+            ("disk_free_min", Slot::Large(&mut self.disk_free_min)),
+        ]
+    }
+}
+
+/// One limit, by the type of its value.
+enum Slot<'a> {
+    Time(&'a mut Duration),
+    Count(&'a mut usize),
+    Small(&'a mut u32),
+    Large(&'a mut u64),
+}
+
+impl Slot<'_> {
+    fn set(self, value: &str) -> Option<()> {
+        match self {
+            Self::Time(slot) => *slot = Duration::from_millis(value.parse().ok()?),
+            Self::Count(slot) => *slot = value.parse().ok()?,
+            Self::Small(slot) => *slot = value.parse().ok()?,
+            Self::Large(slot) => *slot = value.parse().ok()?,
+        }
+        Some(())
+    }
+}
+
+/// The known key with the most letters in common with `key`, by edit distance.
+fn nearest_key(key: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
+    known
+        .min_by_key(|candidate| edit_distance(key, candidate))
+        .unwrap_or("stall_ms")
+}
+
+/// Fewest single-character edits that turn one word into the other.
+#[must_use]
+pub fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replace = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{LimitError, Limits};
+
+    #[test]
+    fn a_limit_is_set_by_key_and_an_unknown_key_names_its_neighbour() {
+        let mut limits = Limits::default();
+        limits.set("grace_ms", "250").unwrap();
+        assert_eq!(limits.grace, Duration::from_millis(250));
+        let wrong = limits.set("grase_ms", "1");
+        assert_eq!(
+            wrong,
+            Err(LimitError::Unknown {
+                key: "grase_ms".into(),
+                nearest: "grace_ms"
+            })
+        );
+        assert!(matches!(
+            limits.set("steps_max", "many"),
+            Err(LimitError::NotANumber { .. })
+        ));
+    }
+}
