@@ -1,1 +1,9 @@
-//! TBD
+//! Who a connection is. [`Gate::admit`] turns a credential into a [`Principal`], and nothing else
+//! can make one; [`token`] keeps the default token on disk.
+
+mod gate;
+mod secret;
+pub mod token;
+
+pub use gate::{Credential, Gate, Principal, Unauthorized};
+pub use secret::Secret;

@@ -1,1 +1,12 @@
-//! TBD
+//! Acting on the world. A [`Toolbox`] knows what tools a session has, says what a call would do
+//! ([`Toolbox::show`]), and runs it when given a [`Permit`](domain::Permit).
+//!
+//! Files are reached only through [`roots::Roots`], beneath the session's directories. A new tool is
+//! one file under `builtin` and one line in `builtin::ALL`.
+
+mod builtin;
+pub mod roots;
+mod toolbox;
+
+pub use builtin::{Outcome, Shown, Tool};
+pub use toolbox::Toolbox;

@@ -1,0 +1,111 @@
+//! What the file tools do, and what they cannot be talked into.
+
+use std::path::Path;
+
+use domain::event::ToolStatus;
+use serde_json::{Value, json};
+
+use super::{Outcome, find};
+use crate::roots::Roots;
+
+fn run(root: &Path, name: &str, input: Value) -> Outcome {
+    let hidden = vec![root.join("private")];
+    let roots = Roots::new(root.to_owned(), Vec::new(), hidden);
+    find(name).unwrap().run(input, &roots)
+}
+
+fn workspace() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.txt"), "one\ntwo\nthree\n").unwrap();
+    std::fs::create_dir(directory.path().join("private")).unwrap();
+    std::fs::write(directory.path().join("private/token"), "secret").unwrap();
+    directory
+}
+
+#[test]
+fn read_gives_the_lines_asked_for() {
+    let workspace = workspace();
+    let read = |input| run(workspace.path(), "read", input).text;
+    assert_eq!(read(json!({"path": "a.txt"})), "one\ntwo\nthree\n");
+    assert_eq!(
+        read(json!({"path": "a.txt", "offset": 2, "limit": 1})),
+        "two\n"
+    );
+    let absolute = workspace.path().join("a.txt");
+    assert_eq!(read(json!({"path": absolute})), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn nothing_outside_the_roots_is_read_or_written_however_it_is_spelled() {
+    let workspace = workspace();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "secret").unwrap();
+    std::os::unix::fs::symlink(outside.path(), workspace.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("private/token", workspace.path().join("inside")).unwrap();
+    let outside_file = outside.path().join("secret").to_string_lossy().into_owned();
+    let dotted = format!("..{outside_file}");
+    let disguised = format!("{}/../..{outside_file}", workspace.path().display());
+    let paths = [
+        "link/secret",
+        &outside_file,
+        &dotted,
+        &disguised,
+        "private/token",
+        "inside",
+    ];
+    for path in paths {
+        let read = run(workspace.path(), "read", json!({"path": path}));
+        assert_eq!(read.status, ToolStatus::Failed, "read {path}");
+        assert!(!read.text.contains("\nsecret"), "read {path}");
+    }
+    for path in ["link/new", "../new", "private/new", &dotted] {
+        let written = run(
+            workspace.path(),
+            "write",
+            json!({"path": path, "content": "x"}),
+        );
+        assert_eq!(written.status, ToolStatus::Failed, "write {path}");
+    }
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+    assert_eq!(
+        std::fs::read_dir(workspace.path().join("private"))
+            .unwrap()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn write_replaces_the_whole_file_and_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let workspace = workspace();
+    let path = workspace.path().join("a.txt");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
+    let written = run(
+        workspace.path(),
+        "write",
+        json!({"path": "a.txt", "content": "new"}),
+    );
+    assert_eq!(written.status, ToolStatus::Completed, "{}", written.text);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o750);
+    assert_eq!(
+        std::fs::read_dir(workspace.path()).unwrap().count(),
+        2,
+        "no temporary file stays"
+    );
+}
+
+#[test]
+fn a_wrong_input_is_a_failed_call_that_says_what_is_wrong() {
+    let workspace = workspace();
+    let outcome = run(workspace.path(), "read", json!({"file": "a.txt"}));
+    assert_eq!(outcome.status, ToolStatus::Failed);
+    assert!(
+        outcome.text.contains("missing field `path`"),
+        "{}",
+        outcome.text
+    );
+    let outcome = run(workspace.path(), "read", json!({"path": "private"}));
+    assert_eq!(outcome.status, ToolStatus::Failed);
+}

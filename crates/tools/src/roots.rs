@@ -1,0 +1,190 @@
+//! The directories a session may touch, and the only way to files beneath them.
+//!
+//! The kernel keeps the promise: every path is opened with `openat2` and `RESOLVE_BENEATH` from a
+//! root, so `..`, symbolic links and races cannot lead out. What is hidden (the data directory)
+//! stays out of reach even when a root contains it.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+
+/// The roots of one session; the first is its working directory.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    roots: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+}
+
+/// Why a path was not opened, in words for a model.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// It is not beneath any root, or is hidden.
+    #[error("it is outside the session's directories")]
+    Outside,
+    /// It is a directory, a device or a pipe.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// It names no file.
+    #[error("the path names no file")]
+    NoName,
+    /// The system said no.
+    #[error("{}", plain_words(.0))]
+    Io(#[from] io::Error),
+}
+
+impl Roots {
+    /// `cwd` and the other directories, all absolute; nothing beneath `hidden` is ever touched.
+    #[must_use]
+    pub fn new(cwd: PathBuf, others: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
+        let mut roots = vec![cwd];
+        roots.extend(others);
+        Self { roots, hidden }
+    }
+
+    /// `path` as an absolute one, for showing: relative paths are the working directory's.
+    #[must_use]
+    pub fn absolute(&self, path: &str) -> String {
+        self.roots[0].join(path).to_string_lossy().into_owned()
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// If it is not there, not a regular file, or not beneath a root.
+    pub fn open_file(&self, path: &str) -> Result<File, PathError> {
+        // Non-blocking, so that a pipe planted at the path cannot hold us.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(self.open_beneath(path, flags)?);
+        if !file.metadata()?.is_file() {
+            return Err(PathError::NotAFile);
+        }
+        Ok(file)
+    }
+
+    /// Replaces a file's content as a whole: after a crash it is the old one or the new one.
+    ///
+    /// # Errors
+    /// If its directory is not beneath a root, or the disk refuses.
+    pub fn replace_file(&self, path: &str, content: &[u8]) -> Result<(), PathError> {
+        let (directory, name) = split_name(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = self.open_beneath(directory, flags)?;
+        let mode = match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) if rustix::fs::FileType::from_raw_mode(there.st_mode).is_file() => {
+                Mode::from_raw_mode(there.st_mode & 0o7777)
+            }
+            Ok(_) => return Err(PathError::NotAFile),
+            Err(rustix::io::Errno::NOENT) => Mode::from_raw_mode(0o644),
+            Err(error) => return Err(io::Error::from(error).into()),
+        };
+        let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
+        let written = write_new(&directory, &temporary, mode, content).and_then(|()| {
+            Ok(rustix::fs::renameat(
+                &directory, &temporary, &directory, name,
+            )?)
+        });
+        if let Err(error) = written {
+            // Best effort: the error that matters is the one we return.
+            let _ = rustix::fs::unlinkat(&directory, &temporary, AtFlags::empty());
+            return Err(error.into());
+        }
+        rustix::fs::fsync(&directory).map_err(io::Error::from)?;
+        Ok(())
+    }
+
+    /// Opens `path` beneath the root that holds it.
+    fn open_beneath(&self, path: &str, flags: OFlags) -> Result<OwnedFd, PathError> {
+        let (root, rest) = self.locate(path)?;
+        let root_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(root, root_flags, Mode::empty()).map_err(io::Error::from)?;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let opened = rustix::fs::openat2(&root, rest, flags, Mode::empty(), resolve);
+        let fd = opened.map_err(|error| match error {
+            rustix::io::Errno::XDEV | rustix::io::Errno::LOOP => PathError::Outside,
+            other => PathError::Io(other.into()),
+        })?;
+        self.refuse_hidden(&fd)?;
+        Ok(fd)
+    }
+
+    /// The root that `path` lies beneath by its spelling, and the rest of the path.
+    fn locate<'a>(&'a self, path: &'a str) -> Result<(&'a Path, &'a Path), PathError> {
+        let path = Path::new(path);
+        let (root, rest) = if path.is_absolute() {
+            let beneath = |root: &'a PathBuf| Some((root.as_path(), path.strip_prefix(root).ok()?));
+            self.roots
+                .iter()
+                .find_map(beneath)
+                .ok_or(PathError::Outside)?
+        } else {
+            (self.roots[0].as_path(), path)
+        };
+        let rest = if rest.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            rest
+        };
+        Ok((root, rest))
+    }
+
+    fn refuse_hidden(&self, fd: &impl AsFd) -> Result<(), PathError> {
+        if self.hidden.is_empty() {
+            return Ok(());
+        }
+        let link = format!(
+            "/proc/self/fd/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd())
+        );
+        let real = std::fs::read_link(link)?;
+        if self.hidden.iter().any(|hidden| real.starts_with(hidden)) {
+            return Err(PathError::Outside);
+        }
+        Ok(())
+    }
+}
+
+/// A path's directory and the name in it.
+fn split_name(path: &str) -> Result<(&str, &str), PathError> {
+    let parsed = Path::new(path);
+    let name = match parsed.components().next_back() {
+        Some(Component::Normal(name)) => name.to_str().ok_or(PathError::NoName)?,
+        Some(
+            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir,
+        )
+        | None => return Err(PathError::NoName),
+    };
+    let directory = parsed
+        .parent()
+        .and_then(Path::to_str)
+        .ok_or(PathError::NoName)?;
+    Ok((if directory.is_empty() { "." } else { directory }, name))
+}
+
+fn write_new(directory: &OwnedFd, name: &str, mode: Mode, content: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(
+        directory,
+        name,
+        flags,
+        Mode::from_raw_mode(0o600),
+    )?);
+    file.write_all(content)?;
+    rustix::fs::fchmod(&file, mode)?;
+    file.sync_all()
+}
+
+/// An I/O error in words that hold no number and no path.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the system's list of errors is open")]
+fn plain_words(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file",
+        io::ErrorKind::PermissionDenied => "the system does not permit it",
+        io::ErrorKind::IsADirectory => "it is a directory",
+        io::ErrorKind::NotADirectory => "a part of the path is not a directory",
+        io::ErrorKind::StorageFull => "the disk is full",
+        _ => "the system refused it",
+    }
+}
