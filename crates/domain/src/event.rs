@@ -112,6 +112,8 @@ events! {
     /// A prompt that waits for the running turn to end.
     "prompt.queued" => PromptQueued {
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<MessageId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt_id: Option<PromptId>,
         text: String,
         blocks: Vec<Value>,

@@ -8,6 +8,10 @@ use std::time::Duration;
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
 pub const JSON_DEPTH_MAX: usize = 127;
 
+/// Most values in one JSON text. Decoded, each takes up to about 80 bytes however short it was
+/// written (`0,`), so this keeps the decoded form of any frame near the size of the largest one.
+pub const JSON_VALUES_MAX: usize = 256 * 1024;
+
 /// Longest JSON-RPC id, so that echoing it cannot be used to make large answers.
 pub const RPC_ID_BYTES_MAX: usize = 256;
 
@@ -16,6 +20,10 @@ pub const PROMPT_ID_BYTES_MAX: usize = 64;
 
 /// Strings longer than this stand in a file of their own, so that journal lines stay readable.
 pub const BLOB_BYTES_MIN: usize = 256 * 1024;
+
+/// Longest journal line: four times the largest message accepted, for what escaping adds; bounds
+/// what one damaged line can make a reader hold.
+pub const RECORD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Most events handed to a subscriber at once; bounds one client's share of memory.
 pub const BATCH_EVENTS_MAX: usize = 256;
@@ -70,6 +78,53 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Times one model call is sent before it is given up; only until the answer's first byte.
+pub const MODEL_TRIES_MAX: u32 = 4;
+
+/// Longest wait before the second try; each further one may be twice as long.
+pub const MODEL_BACKOFF_MIN: Duration = Duration::from_millis(500);
+
+/// Longest wait between two tries that we choose ourselves: a person is watching.
+pub const MODEL_BACKOFF_MAX: Duration = Duration::from_secs(8);
+
+/// Longest `Retry-After` that is waited for; a server may ask for hours.
+pub const MODEL_RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// How long usage and the end are waited for once a model's last word has come.
+pub const MODEL_TAIL_WAIT: Duration = Duration::from_secs(2);
+
+/// How long the end of the body is waited for once the model has said that it is done: a body
+/// read to its end leaves the connection usable.
+pub const MODEL_CLOSE_WAIT: Duration = Duration::from_millis(100);
+
+/// Bytes read of a model server's error: enough for its message.
+pub const MODEL_ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a model server's error that people are shown: a sentence or two.
+pub const MODEL_ERROR_MESSAGE_BYTES_MAX: usize = 400;
+
+/// Bytes of one server-sent event of a model: a long tool input may come as one.
+pub const MODEL_EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of all tool inputs in one answer of a model; they are kept until they are complete.
+pub const TOOL_INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Tool calls in one answer of a model: far more than any useful answer has.
+pub const TOOL_CALLS_MAX: usize = 128;
+
+/// Time in which a model server on this machine must answer to be found; a start waits for it.
+pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
+
+/// Bytes read of a local model server's list of models.
+pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Updates of one prompt that wait in the client library; small, so that a caller who does not read
+/// is felt by the server, whose journal keeps the rest.
+pub const CLIENT_UPDATES_MAX: usize = 256;
+
+/// How long saying goodbye may take: a peer that left does not hear it.
+pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// The settings that bound waiting, size and number. See the contract for what a breach does.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,1 +1,24 @@
-//! TBD
+//! Model providers: one [`Provider`] per process, one [`Model`] per session, one stream per call.
+//!
+//! [`choose()`] turns settings into a provider. A provider's quirks live in `providers/<name>.rs`;
+//! what all share is here: [`model`] the words, `deadline` and `retry` the waiting, `http` the
+//! one HTTP client. Nothing in this crate reads the environment.
+
+mod choose;
+mod deadline;
+mod error;
+mod http;
+pub mod model;
+mod probe;
+mod providers;
+mod retry;
+mod secret;
+
+pub use choose::{Choice, ChooseError, ModelSettings, choose};
+pub use error::{ModelError, Wait};
+pub use model::{
+    Chunk, ChunkStream, Message, Model, ModelRequest, ModelStop, Provider, ToolCall, ToolOutcome,
+    ToolSpec,
+};
+pub use providers::script::ScriptError;
+pub use secret::Secret;

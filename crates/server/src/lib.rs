@@ -1,1 +1,11 @@
-//! TBD
+//! Listening, admission, transports, and the connection between a client and its sessions.
+//!
+//! [`connection`] is where a client's frames meet its sessions; [`transport`] carries the frames;
+//! [`http`] is the listening edge. All of them share one [`Service`].
+
+mod connection;
+pub mod http;
+mod service;
+pub mod transport;
+
+pub use service::Service;

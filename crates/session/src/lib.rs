@@ -1,1 +1,30 @@
-//! TBD
+//! Sessions: who may enter, what may happen next, and the one path by which it does.
+//!
+//! Read [`state`] for the rules, [`actor`] for the order in which a change becomes durable, then
+//! visible, [`subscription`] for how a client follows, and [`directory`] for how sessions are found.
+//!
+//! ```text
+//! Sessions ── attach ──► SessionActor ── decide → append → apply → ring ──► Feed
+//!                            ▲    │ spawns                                    │
+//!                  reports ──┘    └──► agent::turn            Subscription ◄──┘
+//! ```
+
+mod actor;
+mod attach;
+pub mod directory;
+mod feed;
+pub mod handle;
+pub mod mode;
+pub mod policy;
+pub mod state;
+mod store_task;
+pub mod subscription;
+
+pub use directory::{Engine, NewSession, Page, Sessions};
+pub use handle::{
+    Accepted, Answer, AttachError, Attached, CommandError, From, Outcome, Prompt, SessionHandle,
+    Snapshot, TurnPhase,
+};
+pub use journal::{Meta, StoreError, Stored};
+pub use mode::Mode;
+pub use subscription::{Delivery, Ending, Item, Subscription};

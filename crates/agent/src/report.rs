@@ -1,0 +1,77 @@
+//! What a running turn tells the session that owns it.
+
+use std::sync::Arc;
+
+use domain::event::{MessageKind, StopReason, ToolKind, ToolLocation, ToolStatus, Usage};
+use domain::{CallId, Permit, TurnError};
+use llm::{Message, Model};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+/// Something for the session to store. The session handles reports in the order they were sent.
+pub enum Report {
+    /// A piece of the message being streamed.
+    Text {
+        /// Answer or thought; a change ends the open message.
+        kind: MessageKind,
+        /// What to append.
+        delta: String,
+    },
+    /// One model call used this much.
+    Usage(Usage),
+    /// The model's view of everything stored so far is wanted.
+    Context {
+        /// Where to send it.
+        reply: oneshot::Sender<Arc<Vec<Message>>>,
+    },
+    /// The model wants these calls, in this order.
+    Proposed(Vec<Proposal>),
+    /// A call ended.
+    Finished {
+        /// Which one.
+        call: CallId,
+        /// How.
+        status: ToolStatus,
+        /// What came out.
+        text: String,
+        /// Told once the result is stored.
+        stored: oneshot::Sender<()>,
+    },
+    /// The turn is over. Nothing follows.
+    Ended(TurnEnd),
+}
+
+/// A call the model wants, with the way to tell the turn whether it may run.
+pub struct Proposal {
+    /// Its name from now on.
+    pub call: CallId,
+    /// The tool.
+    pub name: String,
+    /// Its input.
+    pub input: Value,
+    /// How to show it.
+    pub title: String,
+    /// What kind of act it is.
+    pub kind: ToolKind,
+    /// The files it touches.
+    pub locations: Vec<ToolLocation>,
+    /// Where the decision goes.
+    pub verdict: oneshot::Sender<Verdict>,
+}
+
+/// Whether a call may run. A denied call has its outcome already, stored by the session.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It may, once.
+    Run(Permit),
+    /// It may not.
+    Denied,
+}
+
+/// How a turn ended, and what goes back to the session for the next one.
+pub struct TurnEnd {
+    /// A stop reason, or what went wrong.
+    pub outcome: Result<StopReason, TurnError>,
+    /// The session's model, which may count its calls.
+    pub model: Box<dyn Model>,
+}

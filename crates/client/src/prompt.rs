@@ -1,0 +1,136 @@
+//! One prompt as its caller sees it: updates and questions in order, then how it ended.
+
+use domain::event::{PermissionOption, PermissionOptionKind};
+use domain::{Cursor, SessionId};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{ClientError, TransportError};
+use crate::message::{meta, text_at};
+use crate::update::{Received, ToolCall, Update};
+
+/// The method every error of a prompt names.
+pub(crate) const PROMPT: &str = "session/prompt";
+
+/// What comes after a prompt was sent.
+///
+/// It has no overall deadline: a turn may take hours. It ends when the server answers, and with an
+/// error when the connection is lost. Dropping it stops listening; the turn goes on.
+#[derive(Debug)]
+pub struct PromptStream {
+    pub(crate) request: String,
+    pub(crate) items: mpsc::Receiver<Item>,
+    /// Answered after the last item was queued; taken once its answer was handed out.
+    pub(crate) end: Option<oneshot::Receiver<Result<Value, ClientError>>>,
+    pub(crate) cursor: Option<Cursor>,
+}
+
+/// What the connection delivers, before the end.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Received(Received),
+    Ask(Ask),
+}
+
+/// One thing that a prompt led to.
+#[derive(Debug)]
+pub enum PromptEvent {
+    /// Something happened in the session.
+    Update(Update),
+    /// The server wants to know whether a tool may run.
+    Ask(Ask),
+    /// The turn ended; nothing follows.
+    Ended(PromptEnd),
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromptEnd {
+    /// ACP's stop reason, such as `end_turn`.
+    pub stop_reason: String,
+    /// What the model used, as the server reports it; null if it does not.
+    pub usage: Value,
+}
+
+/// A question whether a tool may run. Dropping it without an answer answers `cancelled`.
+#[derive(Debug)]
+pub struct Ask {
+    /// The session in which the tool would run.
+    pub session: SessionId,
+    /// The call in question.
+    pub call: ToolCall,
+    /// What may be answered.
+    pub options: Vec<PermissionOption>,
+    pub(crate) reply: oneshot::Sender<String>,
+    pub(crate) withdrawn: oneshot::Receiver<()>,
+}
+
+impl PromptStream {
+    /// The next event; `None` after the end or the error that ended it.
+    ///
+    /// Cancel safe: nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Option<Result<PromptEvent, ClientError>> {
+        // The connection closes the items before it gives the end, so that the end comes last.
+        if let Some(item) = self.items.recv().await {
+            return Some(Ok(match item {
+                Item::Received(Received { update, cursor }) => {
+                    self.cursor = cursor.or(self.cursor);
+                    PromptEvent::Update(update)
+                }
+                Item::Ask(ask) => PromptEvent::Ask(ask),
+            }));
+        }
+        let answer = self.end.as_mut()?.await;
+        self.end = None;
+        let answer = answer.unwrap_or_else(|_| {
+            Err(ClientError::Lost {
+                method: PROMPT,
+                id: self.request.clone(),
+                cause: TransportError::ClosedHere,
+            })
+        });
+        Some(answer.and_then(|answer| self.ended(&answer)))
+    }
+
+    /// Where the client stands in the session's stream, to go on from there later.
+    #[must_use]
+    pub fn cursor(&self) -> Option<Cursor> {
+        self.cursor
+    }
+
+    fn ended(&self, answer: &Value) -> Result<PromptEvent, ClientError> {
+        let Some(stop_reason) = text_at(answer, "stopReason") else {
+            return Err(ClientError::BadAnswer {
+                method: PROMPT,
+                id: self.request.clone(),
+                problem: "has no stop reason",
+            });
+        };
+        let usage = [&answer["usage"], &meta(answer)["usage"]];
+        let usage = usage.into_iter().find(|usage| !usage.is_null());
+        Ok(PromptEvent::Ended(PromptEnd {
+            stop_reason,
+            usage: usage.cloned().unwrap_or_default(),
+        }))
+    }
+}
+
+impl Ask {
+    /// The first option of `kind`.
+    #[must_use]
+    pub fn option(&self, kind: PermissionOptionKind) -> Option<&PermissionOption> {
+        self.options.iter().find(|option| option.kind == kind)
+    }
+
+    /// Answers with the option of that id.
+    pub fn answer(self, option_id: &str) {
+        // If the connection is gone there is nobody to hear it.
+        let _ = self.reply.send(option_id.to_owned());
+    }
+
+    /// Resolves when an answer is no longer wanted: another client gave one, or the turn ended.
+    pub async fn withdrawn(&mut self) {
+        // An error means that the connection ended, which withdraws it just as well.
+        let _ = (&mut self.withdrawn).await;
+    }
+}

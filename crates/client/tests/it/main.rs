@@ -1,0 +1,12 @@
+//! The client library against small servers that behave well, badly, or not at all.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod server;
+mod stability;
+mod turns;
+mod websocket;

@@ -1,0 +1,263 @@
+//! Following a session without a lock, beside its writer.
+//!
+//! A [`Reader`] remembers the boundary it has reached and nothing else; each call reads the file
+//! anew from there, so that it never trusts bytes which a recovery has cut since.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::EventSeq;
+use domain::event::Text;
+
+use crate::scan::{Place, Scanner, Step};
+use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at};
+use crate::store::SessionDir;
+use crate::{StoreError, Stored, blobs, partial, record};
+
+/// A stretch of log short enough to be walked record by record instead of halved again.
+const WALK_BYTES_MAX: u64 = 4 * CHUNK_BYTES as u64;
+
+/// Reads a session's events and texts.
+pub struct Reader {
+    dir: SessionDir,
+    events: Arc<dyn StoredFile>,
+    place: Place,
+    partial: Option<Arc<dyn StoredFile>>,
+    /// The blob whose content was last found to match its name.
+    checked_blob: Mutex<Option<String>>,
+}
+
+impl Reader {
+    /// Events with a number in (`after`, `up_to`], at most `max_events` and about `max_bytes`; one
+    /// larger event still passes alone. Fewer if the file does not hold them yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if the next event cannot be read; those before it are given first.
+    pub fn read_after(
+        &mut self,
+        after: EventSeq,
+        up_to: EventSeq,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Arc<Stored>>, StoreError> {
+        if up_to <= after || max_events == 0 {
+            return Ok(Vec::new());
+        }
+        let want = Want {
+            first: after.next(),
+            up_to,
+            max_events,
+            max_bytes,
+        };
+        let place = self.locate(want.first)?;
+        match self.collect(place, &want) {
+            // What was remembered or guessed may be out of date; the start never is.
+            Err(StoreError::Damaged { .. }) if place != Place::START => {
+                self.collect(Place::START, &want)
+            }
+            other => other,
+        }
+    }
+
+    /// Text of the open message that event `started` began, from byte `offset`, at most `max`
+    /// bytes of whole characters. `None` once the message has ended: read the event instead.
+    ///
+    /// # Errors
+    /// [`StoreError::InsideCharacter`], [`StoreError::DamagedText`], or what made reading fail.
+    pub fn read_partial(
+        &mut self,
+        started: EventSeq,
+        offset: u64,
+        max: usize,
+    ) -> Result<Option<String>, StoreError> {
+        if self.partial.is_none() {
+            match self.dir.open("partial", Access::Read) {
+                Ok(file) => self.partial = Some(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some(file) = self.partial.as_deref() else {
+            return Ok(None);
+        };
+        let belongs = |header: Option<(EventSeq, u64)>| header.filter(|(seq, _)| *seq == started);
+        let Some((_, header_bytes)) = belongs(partial::read_header(file)?) else {
+            return Ok(None);
+        };
+        let text = partial::read_piece(file, header_bytes.saturating_add(offset), max);
+        // The writer may have begun another message in the meantime; then this is not its text.
+        if belongs(partial::read_header(file)?).is_none() {
+            return Ok(None);
+        }
+        text.map(Some)
+    }
+
+    /// A piece of a finished message's text from byte `offset`, at most `max` bytes of whole
+    /// characters; empty at the end.
+    ///
+    /// # Errors
+    /// [`StoreError::InsideCharacter`], [`StoreError::DamagedText`], or what made reading fail.
+    pub fn read_text(&self, text: &Text, offset: u64, max: usize) -> Result<String, StoreError> {
+        match text {
+            Text::Inline(text) => {
+                let from = usize::try_from(offset).map_or(text.len(), |from| from.min(text.len()));
+                let rest = text.get(from..).ok_or(StoreError::InsideCharacter)?;
+                Ok(rest[..partial::cut_len(rest, max)].to_owned())
+            }
+            Text::Blob { sha256 } => {
+                let file = self.dir.blobs().open(sha256)?;
+                self.check_blob(&*file, sha256)?;
+                partial::read_piece(&*file, offset, max)
+            }
+        }
+    }
+
+    /// The number of the newest whole event.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if an event before the end cannot be read.
+    pub fn head(&mut self) -> Result<EventSeq, StoreError> {
+        let place = self.remembered()?;
+        match self.walk_to_end(place) {
+            Err(StoreError::Damaged { .. }) if place != Place::START => {
+                self.walk_to_end(Place::START)
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn open(dir: SessionDir) -> Result<Self, StoreError> {
+        let events = dir.open("events.jsonl", Access::Read)?;
+        Ok(Self {
+            dir,
+            events,
+            place: Place::START,
+            partial: None,
+            checked_blob: Mutex::default(),
+        })
+    }
+
+    fn collect(&mut self, from: Place, want: &Want) -> Result<Vec<Arc<Stored>>, StoreError> {
+        let mut scanner = Scanner::new(Arc::clone(&self.events), from)?;
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        while found.len() < want.max_events {
+            let place = scanner.place();
+            if place.next > want.up_to {
+                break;
+            }
+            let event = match scanner.next()? {
+                Step::Record(record) if record.seq < want.first => continue,
+                Step::Record(record) => {
+                    bytes += record.line.len();
+                    if !found.is_empty() && bytes > want.max_bytes {
+                        self.place = place;
+                        return Ok(found);
+                    }
+                    record::decode(&record, &self.dir.blobs())
+                }
+                Step::End | Step::Torn => break,
+                Step::Damaged => Err(StoreError::Damaged { at: place.next }),
+            };
+            match event {
+                Ok(stored) => found.push(Arc::new(stored)),
+                Err(_) if !found.is_empty() => {
+                    self.place = place;
+                    return Ok(found);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.place = scanner.place();
+        Ok(found)
+    }
+
+    fn walk_to_end(&mut self, from: Place) -> Result<EventSeq, StoreError> {
+        let mut scanner = Scanner::new(Arc::clone(&self.events), from)?;
+        loop {
+            let at = scanner.place().next;
+            match scanner.next()? {
+                Step::Record(_) => {}
+                Step::End | Step::Torn => {
+                    self.place = scanner.place();
+                    return Ok(EventSeq(at.0 - 1));
+                }
+                Step::Damaged => return Err(StoreError::Damaged { at }),
+            }
+        }
+    }
+
+    /// The boundary reached last, if it still is one.
+    fn remembered(&self) -> io::Result<Place> {
+        if self.place.is_boundary(&*self.events)? {
+            return Ok(self.place);
+        }
+        Ok(Place::START)
+    }
+
+    /// A boundary at or shortly before event `first`, found by halving: each line says its number.
+    fn locate(&self, first: EventSeq) -> io::Result<Place> {
+        let remembered = self.remembered()?;
+        let mut low = match remembered.next <= first {
+            true => remembered,
+            false => Place::START,
+        };
+        if low.next == first {
+            return Ok(low);
+        }
+        let mut high = self.events.len()?;
+        let mut buffer = Vec::new();
+        while high.saturating_sub(low.offset) > WALK_BYTES_MAX {
+            let middle = low.offset + (high - low.offset) / 2;
+            buffer.resize(CHUNK_BYTES, 0);
+            let count = read_full_at(&*self.events, &mut buffer, middle)?;
+            // A line too long to show its end here, or a strange one: walk from where we are.
+            let Some((at, seq)) = next_line(&buffer[..count]) else {
+                break;
+            };
+            if seq <= first {
+                low = Place {
+                    offset: middle + at,
+                    next: seq,
+                    crc_required: false,
+                };
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Reads a blob through before its first piece is given.
+    fn check_blob(&self, file: &dyn StoredFile, sha256: &str) -> Result<(), StoreError> {
+        let mut checked = self
+            .checked_blob
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if checked.as_deref() == Some(sha256) {
+            return Ok(());
+        }
+        if !blobs::is_whole(file, sha256)? {
+            return Err(StoreError::DamagedText);
+        }
+        *checked = Some(sha256.to_owned());
+        Ok(())
+    }
+}
+
+/// Which events a call asks for.
+struct Want {
+    first: EventSeq,
+    up_to: EventSeq,
+    max_events: usize,
+    max_bytes: usize,
+}
+
+/// Where the first line begins that starts within `bytes`, and its number.
+fn next_line(bytes: &[u8]) -> Option<(u64, EventSeq)> {
+    let at = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+    let digits = bytes[at..].strip_prefix(b"{\"seq\":")?;
+    let end = digits.iter().position(|byte| *byte == b',')?;
+    let seq = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
+    Some((at as u64, EventSeq(seq)))
+}

@@ -1,0 +1,485 @@
+//! The one right to add to a session.
+//!
+//! [`Writer::append`] acknowledges what is on disk; [`Writer::push_text`] writes the message being
+//! streamed, which [`Writer::unsynced`] makes durable a little later. After a failed write or sync
+//! only recovery can say what is on disk, so the writer refuses everything from then on.
+
+use std::io;
+use std::sync::Arc;
+
+use domain::clock::Timestamp;
+use domain::event::{AssistantMessage, AssistantThought, MessageKind, MessageStarted, Text};
+use domain::limits::BLOB_BYTES_MIN;
+use domain::{Event, EventSeq, MessageId, SessionId};
+
+use crate::blobs::NewBlob;
+use crate::lock::Lock;
+use crate::meta::{self, Started};
+use crate::storage::{Access, StoredFile, read_full_at, write_all_at};
+use crate::store::SessionDir;
+use crate::{Meta, StoreError, Stored, partial, record};
+
+/// Something to add to a session.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// An event as it is.
+    Event(Event),
+    /// The end of the open message: becomes its `assistant.message` or `assistant.thought`.
+    EndMessage {
+        /// Whether it was cut short.
+        partial: bool,
+    },
+}
+
+/// Adds to one session. Not `Clone`: there is one per session, in all processes together.
+///
+/// Idle it holds two open files (events and lock) and no buffers.
+pub struct Writer {
+    dir: SessionDir,
+    lock: Lock,
+    events: Arc<dyn StoredFile>,
+    /// Bytes in `events`.
+    len: u64,
+    /// Bytes of them that a sync has confirmed.
+    durable: u64,
+    /// Bytes of them that a sync was asked for.
+    handed: u64,
+    meta: Meta,
+    open: Option<OpenMessage>,
+    fenced: bool,
+}
+
+impl Writer {
+    /// The session's name.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.meta.id
+    }
+
+    /// The number of the newest event.
+    #[must_use]
+    pub fn head(&self) -> EventSeq {
+        self.meta.head
+    }
+
+    /// How often recovery could not keep all that clients may have seen.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.meta.epoch
+    }
+
+    /// The session at a glance.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The event that opened the message being streamed, and the bytes of its text so far.
+    #[must_use]
+    pub fn open_message(&self) -> Option<(EventSeq, u64)> {
+        self.open.as_ref().map(|open| (open.started, open.bytes))
+    }
+
+    /// Adds all entries, or none, with one write and one sync. On disk when this returns.
+    ///
+    /// While a message is open other events may be added, but none that starts or ends a message.
+    ///
+    /// # Errors
+    /// [`StoreError::MessageOpen`], [`StoreError::NoMessage`], [`StoreError::StartedBare`] and
+    /// [`StoreError::TooLarge`] change nothing. After any other error the writer is fenced.
+    pub fn append(
+        &mut self,
+        entries: Vec<Entry>,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Stored>>, StoreError> {
+        self.refuse_if_fenced()?;
+        self.admit(&entries)?;
+        let appended = self.append_admitted(entries, now);
+        self.fence_after(appended)
+    }
+
+    /// Opens a message: writes its `message.started` and begins `partial`. Not synced.
+    ///
+    /// # Errors
+    /// [`StoreError::MessageOpen`] changes nothing; after any other error the writer is fenced.
+    pub fn start_message(
+        &mut self,
+        started: MessageStarted,
+        now: Timestamp,
+    ) -> Result<Arc<Stored>, StoreError> {
+        self.refuse_if_fenced()?;
+        if self.open.is_some() {
+            return Err(StoreError::MessageOpen);
+        }
+        let result = self.start_admitted(started, now);
+        self.fence_after(result)
+    }
+
+    /// Adds to the open message; returns the bytes of its text so far. Not synced.
+    ///
+    /// # Errors
+    /// [`StoreError::NoMessage`] changes nothing; after any other error the writer is fenced.
+    pub fn push_text(&mut self, text: &str) -> Result<u64, StoreError> {
+        self.refuse_if_fenced()?;
+        let open = self.open.as_mut().ok_or(StoreError::NoMessage)?;
+        let result = open.push(text);
+        self.fence_after(result)
+    }
+
+    /// Something is written but not synced: the job that syncs it, for another thread while text
+    /// goes on. `None` if all is synced or handed out.
+    pub fn unsynced(&mut self) -> Option<SyncJob> {
+        if self.fenced {
+            return None;
+        }
+        let events = (self.len > self.handed).then(|| Arc::clone(&self.events));
+        self.handed = self.len;
+        let partial = self.open.as_mut().and_then(OpenMessage::unsynced);
+        (events.is_some() || partial.is_some()).then_some(SyncJob { events, partial })
+    }
+
+    /// Refuses everything from now on; for the caller whose [`SyncJob`] failed.
+    pub fn fence(&mut self) {
+        self.fenced = true;
+        self.dir.doubt(self.durable);
+    }
+
+    /// Writes the cache `meta.json`.
+    ///
+    /// # Errors
+    /// What made the disk fail. Only a failed sync of the events fences: the rest is a cache.
+    pub fn save_meta(&mut self) -> Result<(), StoreError> {
+        self.refuse_if_fenced()?;
+        if self.durable < self.len {
+            // The cache must not know of events that a power loss can take back.
+            let synced = self.sync_events();
+            self.fence_after(synced)?;
+        }
+        meta::save(self.dir.storage(), &self.dir.name, &self.meta, self.len)
+    }
+
+    pub(crate) fn new(
+        dir: SessionDir,
+        lock: Lock,
+        events: Arc<dyn StoredFile>,
+        len: u64,
+        meta: Meta,
+    ) -> Self {
+        Self {
+            dir,
+            lock,
+            events,
+            len,
+            durable: len,
+            handed: len,
+            meta,
+            open: None,
+            fenced: false,
+        }
+    }
+
+    /// The events a new session begins with, which may be a copy of another's.
+    pub(crate) fn append_first(
+        &mut self,
+        first: Vec<Event>,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Stored>>, StoreError> {
+        self.append_admitted(first.into_iter().map(Entry::Event).collect(), now)
+    }
+
+    /// Gives a new session's directory its name: from here on the session exists.
+    pub(crate) fn take_name(&mut self, name: String) -> Result<(), StoreError> {
+        let storage = self.dir.storage();
+        match storage.rename(&self.dir.name, &name) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                return Err(StoreError::Exists);
+            }
+            renamed => renamed?,
+        }
+        if let Err(error) = storage.sync_dir("") {
+            // Not acknowledged, so it had better not be there; the caller removes the old name.
+            let _ = storage.rename(&name, &self.dir.name);
+            return Err(error.into());
+        }
+        self.dir.name = name;
+        self.settle();
+        Ok(())
+    }
+
+    /// Takes over a message that recovery found open.
+    pub(crate) fn adopt(&mut self, message: Option<OpenMessage>) {
+        self.open = message;
+    }
+
+    /// All that was found is on disk: note the boot, and forget a failed sync.
+    pub(crate) fn settle(&mut self) {
+        if let Err(error) = self.lock.settle(self.dir.storage()) {
+            // The session is whole. The next to open it will not know the boot, and be careful.
+            tracing::debug!(session = %self.meta.id, %error, "the boot could not be noted");
+        }
+        self.dir.no_more_doubt();
+    }
+
+    fn refuse_if_fenced(&self) -> Result<(), StoreError> {
+        if self.fenced {
+            return Err(StoreError::Fenced);
+        }
+        Ok(())
+    }
+
+    fn fence_after<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if result.as_ref().is_err_and(StoreError::fences) {
+            self.fence();
+        }
+        result
+    }
+
+    fn admit(&self, entries: &[Entry]) -> Result<(), StoreError> {
+        let mut open = self.open.is_some();
+        for entry in entries {
+            match entry {
+                Entry::Event(Event::MessageStarted(_)) => return Err(StoreError::StartedBare),
+                Entry::Event(Event::AssistantMessage(_) | Event::AssistantThought(_)) if open => {
+                    return Err(StoreError::MessageOpen);
+                }
+                Entry::Event(_) => {}
+                Entry::EndMessage { .. } if open => open = false,
+                Entry::EndMessage { .. } => return Err(StoreError::NoMessage),
+            }
+        }
+        Ok(())
+    }
+
+    fn append_admitted(
+        &mut self,
+        entries: Vec<Entry>,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Stored>>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ends_message = entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::EndMessage { .. }));
+        let (mut lines, mut new_blobs) = (Vec::new(), Vec::new());
+        let mut appended = Vec::with_capacity(entries.len());
+        let mut seq = self.meta.head;
+        for entry in entries {
+            seq = seq.next();
+            let event = match entry {
+                Entry::Event(event) => shorten(event, &mut new_blobs),
+                Entry::EndMessage { partial } => self.ended_message(partial)?,
+            };
+            let stored = Stored {
+                seq,
+                ts: now,
+                event,
+            };
+            record::encode(&stored, &mut lines, &mut new_blobs)?;
+            appended.push(Arc::new(stored));
+        }
+        self.store_blobs(&new_blobs)?;
+        self.write_lines(&lines)?;
+        self.sync_events()?;
+        for stored in &appended {
+            self.meta.apply(stored);
+        }
+        if ends_message {
+            self.close_message();
+        }
+        Ok(appended)
+    }
+
+    fn start_admitted(
+        &mut self,
+        started: MessageStarted,
+        now: Timestamp,
+    ) -> Result<Arc<Stored>, StoreError> {
+        let seq = self.meta.head.next();
+        let message = Started {
+            seq,
+            id: started.message_id.clone(),
+            kind: started.kind,
+        };
+        let stored = Stored {
+            seq,
+            ts: now,
+            event: started.into(),
+        };
+        let (mut line, mut new_blobs) = (Vec::new(), Vec::new());
+        record::encode(&stored, &mut line, &mut new_blobs)?;
+        self.store_blobs(&new_blobs)?;
+        // The event first: a `partial` that names an event not written is a leftover.
+        self.write_lines(&line)?;
+        let file = self.dir.open("partial", Access::Create)?;
+        let header = partial::header(seq);
+        file.truncate(0)?;
+        write_all_at(&*file, header.as_bytes(), 0)?;
+        self.open = Some(OpenMessage::found(&message, file, header.len() as u64, 0));
+        self.meta.apply(&stored);
+        Ok(Arc::new(stored))
+    }
+
+    /// The event that ends the open message, its text in place or, if long, in a blob.
+    fn ended_message(&self, partial: bool) -> Result<Event, StoreError> {
+        let open = self.open.as_ref().ok_or(StoreError::NoMessage)?;
+        let text = match usize::try_from(open.bytes) {
+            Ok(bytes) if bytes <= BLOB_BYTES_MIN => Text::Inline(open.read(bytes)?),
+            _ => {
+                let blobs = self.dir.blobs();
+                let sha256 = blobs.store_range(&*open.file, open.header_bytes, open.bytes)?;
+                blobs.sync()?;
+                Text::Blob { sha256 }
+            }
+        };
+        let message_id = open.message_id.clone();
+        Ok(match open.kind {
+            MessageKind::Text => AssistantMessage {
+                message_id,
+                text,
+                partial,
+            }
+            .into(),
+            MessageKind::Thought => AssistantThought {
+                message_id,
+                text,
+                partial,
+            }
+            .into(),
+        })
+    }
+
+    fn store_blobs(&self, new_blobs: &[NewBlob]) -> io::Result<()> {
+        let blobs = self.dir.blobs();
+        for blob in new_blobs {
+            blobs.store(blob)?;
+        }
+        if new_blobs.is_empty() {
+            return Ok(());
+        }
+        blobs.sync()
+    }
+
+    fn write_lines(&mut self, lines: &[u8]) -> io::Result<()> {
+        if let Err(error) = write_all_at(&*self.events, lines, self.len) {
+            // Nobody has seen these bytes. If they cannot be cut now, recovery will do it.
+            let _ = self.events.truncate(self.len);
+            return Err(error);
+        }
+        self.len += lines.len() as u64;
+        Ok(())
+    }
+
+    fn sync_events(&mut self) -> Result<(), StoreError> {
+        self.events.sync()?;
+        self.durable = self.len;
+        self.handed = self.len;
+        Ok(())
+    }
+
+    /// Empties `partial`, whose text is stored now.
+    fn close_message(&mut self) {
+        if let Some(open) = self.open.take()
+            && let Err(error) = open.file.truncate(0)
+        {
+            // What is left names an ended message, and is dropped by whoever finds it.
+            tracing::debug!(session = %self.meta.id, %error, "partial could not be emptied");
+        }
+    }
+}
+
+/// Syncs what was written when it was handed out. Runs on any thread, beside its [`Writer`].
+#[must_use = "nothing is synced until it runs"]
+pub struct SyncJob {
+    events: Option<Arc<dyn StoredFile>>,
+    partial: Option<Arc<dyn StoredFile>>,
+}
+
+impl SyncJob {
+    /// Syncs, once. After a failure the session must be fenced: see [`Writer::fence`].
+    ///
+    /// # Errors
+    /// What made the disk fail.
+    pub fn run(self) -> Result<(), StoreError> {
+        for file in [self.events, self.partial].into_iter().flatten() {
+            file.sync()?;
+        }
+        Ok(())
+    }
+}
+
+/// The message being streamed.
+pub(crate) struct OpenMessage {
+    pub(crate) started: EventSeq,
+    message_id: MessageId,
+    kind: MessageKind,
+    file: Arc<dyn StoredFile>,
+    header_bytes: u64,
+    /// Bytes of text in the file.
+    bytes: u64,
+    /// Bytes of text that a sync was asked for; `None` before the first.
+    handed: Option<u64>,
+}
+
+impl OpenMessage {
+    /// The message `started`, whose text is the `bytes` after `header_bytes` in `file`.
+    pub(crate) fn found(
+        started: &Started,
+        file: Arc<dyn StoredFile>,
+        header_bytes: u64,
+        bytes: u64,
+    ) -> Self {
+        Self {
+            started: started.seq,
+            message_id: started.id.clone(),
+            kind: started.kind,
+            file,
+            header_bytes,
+            bytes,
+            handed: None,
+        }
+    }
+
+    fn push(&mut self, text: &str) -> Result<u64, StoreError> {
+        let end = self.header_bytes + self.bytes;
+        if let Err(error) = write_all_at(&*self.file, text.as_bytes(), end) {
+            // As with events: nobody has seen them.
+            let _ = self.file.truncate(end);
+            return Err(error.into());
+        }
+        self.bytes += text.len() as u64;
+        Ok(self.bytes)
+    }
+
+    fn read(&self, bytes: usize) -> io::Result<String> {
+        let mut text = vec![0; bytes];
+        if read_full_at(&*self.file, &mut text, self.header_bytes)? < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    fn unsynced(&mut self) -> Option<Arc<dyn StoredFile>> {
+        if self.handed == Some(self.bytes) {
+            return None;
+        }
+        self.handed = Some(self.bytes);
+        Some(Arc::clone(&self.file))
+    }
+}
+
+/// Moves the text of a finished message out of the event if it is long.
+fn shorten(mut event: Event, new_blobs: &mut Vec<NewBlob>) -> Event {
+    if let Event::AssistantMessage(AssistantMessage { text, .. })
+    | Event::AssistantThought(AssistantThought { text, .. }) = &mut event
+        && let Text::Inline(long) = text
+        && long.len() > BLOB_BYTES_MIN
+    {
+        let blob = NewBlob::new(std::mem::take(long));
+        *text = Text::Blob {
+            sha256: blob.sha256.clone(),
+        };
+        new_blobs.push(blob);
+    }
+    event
+}

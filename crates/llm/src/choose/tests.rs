@@ -1,0 +1,202 @@
+//! Stories about the choice of a model.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use super::{Choice, ChooseError, ModelSettings, choose, choose_among};
+use crate::probe::LocalServer;
+
+#[tokio::test]
+async fn what_was_asked_for_is_taken_at_once() {
+    let settings = |spec: &str| ModelSettings {
+        spec: Some(spec.to_owned()),
+        openai_base: Some("http://127.0.0.1:9/v1".to_owned()),
+        openai_key: Some("sk-x".into()),
+        ..ModelSettings::default()
+    };
+    let start = Instant::now();
+    for (spec, label) in [
+        ("offline", "offline assistant, not an AI model"),
+        ("openai-chat:mock", "openai-chat:mock"),
+        ("openai-chat:a:b/c", "openai-chat:a:b/c"),
+        ("ollama:qwen3:4b", "ollama:qwen3:4b"),
+    ] {
+        let choice = choose(settings(spec)).await.unwrap();
+        assert_eq!(choice.provider.label(), label);
+        assert_eq!(choice.why, "set by --model or FASTNESS_MODEL");
+    }
+    assert!(start.elapsed() < Duration::from_millis(50));
+}
+
+#[tokio::test]
+async fn a_wrong_spec_is_answered_with_the_forms_there_are() {
+    for spec in ["gpt-5", "magic:x", "script:", "openai-chat:", ":"] {
+        let error = refused(spec).await;
+        assert!(
+            error.contains("openai-chat:NAME, ollama:NAME, script:FILE or offline"),
+            "{error}"
+        );
+        assert!(error.contains(spec), "{error}");
+    }
+    for spec in ["anthropic:claude", "openai:gpt-5"] {
+        let error = refused(spec).await;
+        assert!(
+            error.contains("is not built yet; use openai-chat:NAME"),
+            "{error}"
+        );
+    }
+    assert!(
+        refused("openai-chat:mock")
+            .await
+            .contains("needs OPENAI_API_KEY")
+    );
+    assert!(
+        refused("script:no-such-file")
+            .await
+            .contains("cannot be read")
+    );
+    let wrong_base = choose(ModelSettings {
+        spec: Some("openai-chat:mock".to_owned()),
+        openai_base: Some("localhost:4000".to_owned()),
+        ..ModelSettings::default()
+    });
+    let error = wrong_base.await.err().unwrap().to_string();
+    assert_eq!(error, "OPENAI_BASE_URL is not an http or https URL");
+}
+
+#[tokio::test]
+async fn a_key_is_enough_and_an_empty_one_is_none() {
+    let choice = choose(ModelSettings {
+        spec: Some(" ".to_owned()),
+        openai_key: Some("sk-x".into()),
+        anthropic_key: Some("a".into()),
+        ..ModelSettings::default()
+    });
+    let choice = choice.await.unwrap();
+    assert_eq!(choice.provider.label(), "openai-chat:gpt-5-mini");
+    assert_eq!(choice.why, "OPENAI_API_KEY is set");
+    let nothing = ModelSettings {
+        openai_key: Some("".into()),
+        ..ModelSettings::default()
+    };
+    let choice = choose_among(nothing, &[]).await.unwrap();
+    assert_eq!(
+        choice.provider.label(),
+        "offline assistant, not an AI model"
+    );
+    assert_eq!(choice.why, "no OpenAI key and no local model server found");
+}
+
+#[tokio::test]
+async fn an_anthropic_key_alone_does_not_break_the_start() {
+    let settings = ModelSettings {
+        anthropic_key: Some("a".into()),
+        ..ModelSettings::default()
+    };
+    let choice = choose_among(settings, &[]).await.unwrap();
+    assert_eq!(
+        choice.provider.label(),
+        "offline assistant, not an AI model"
+    );
+    assert!(
+        choice
+            .why
+            .starts_with("ANTHROPIC_API_KEY is set, but anthropic: is not built yet; ")
+    );
+}
+
+#[tokio::test]
+async fn local_servers_are_found_by_what_they_answer_in_their_order() {
+    let ollama = answer(r#"{"models":[{"name":"nomic-embed"},{"name":"qwen3:4b"}]}"#).await;
+    let studio = answer(r#"{"object":"list","data":[{"id":"gemma"}]}"#).await;
+    let vllm = answer(r#"{"data":[{"id":"llama","owned_by":"vllm"}]}"#).await;
+    let other = answer("<html>not a model server</html>").await;
+    let cases = [
+        (
+            vec![("vLLM", vllm), ("Ollama", ollama)],
+            Some(("llama (vLLM)", "vLLM")),
+        ),
+        (
+            vec![("Ollama", ollama), ("vLLM", vllm)],
+            Some(("qwen3:4b (Ollama)", "Ollama")),
+        ),
+        (
+            vec![("Ollama", other), ("LM Studio", studio)],
+            Some(("gemma (LM Studio)", "LM Studio")),
+        ),
+        (
+            vec![("llama.cpp", vllm), ("vLLM", studio), ("Ollama", studio)],
+            None,
+        ),
+    ];
+    for (servers, expected) in cases {
+        let choice = among(&servers).await;
+        match expected {
+            Some((label, name)) => {
+                assert_eq!(choice.provider.label(), label);
+                assert_eq!(choice.why, format!("{name} answers on this machine"));
+            }
+            None => assert!(
+                choice.provider.label().starts_with("offline"),
+                "{servers:?}"
+            ),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_hang_cost_300_ms_together() {
+    let hanging = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = hanging.local_addr().unwrap().port();
+    let start = Instant::now();
+    let choice = among(&[("Ollama", port), ("LM Studio", port), ("vLLM", port)]).await;
+    assert!(choice.provider.label().starts_with("offline"));
+    assert_eq!(start.elapsed().as_millis(), 300);
+}
+
+#[tokio::test]
+async fn a_closed_port_costs_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let start = Instant::now();
+    among(&[("Ollama", port), ("vLLM", port)]).await;
+    assert!(start.elapsed() < Duration::from_millis(250));
+}
+
+async fn among(servers: &[(&str, u16)]) -> Choice {
+    let servers: Vec<LocalServer> = servers
+        .iter()
+        .map(|(name, port)| LocalServer::at(name, *port))
+        .collect();
+    choose_among(ModelSettings::default(), &servers)
+        .await
+        .unwrap()
+}
+
+async fn refused(spec: &str) -> String {
+    let settings = ModelSettings {
+        spec: Some(spec.to_owned()),
+        ..ModelSettings::default()
+    };
+    let error: ChooseError = choose(settings).await.err().unwrap();
+    error.to_string()
+}
+
+/// A server on this machine that answers every request with `body`.
+async fn answer(body: &'static str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            let _ = socket.read(&mut request).await;
+            let answer = format!("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{body}");
+            let _ = socket.write_all(answer.as_bytes()).await;
+        }
+    });
+    port
+}

@@ -1,0 +1,159 @@
+//! What an agent and a model say to each other, whatever the provider.
+//!
+//! [`Provider::open`] gives a session its [`Model`]; [`Model::stream`] is one call, answered by
+//! [`Chunk`]s of which the last is [`Chunk::Stop`], unless the call failed.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use domain::CallId;
+use domain::event::Usage;
+use futures_util::Stream;
+use serde_json::Value;
+
+use crate::error::ModelError;
+
+/// One entry of the conversation as the model sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// What the person said; `blocks` are the same prompt as ACP content blocks.
+    User {
+        /// The prompt's text.
+        text: String,
+        /// The prompt as it came, with images and resources.
+        blocks: Vec<Value>,
+    },
+    /// What the model answered.
+    Assistant {
+        /// The answer's text.
+        text: String,
+        /// The tools it wanted to run.
+        calls: Vec<ToolCall>,
+    },
+    /// How the calls of the answer before this ended, in their order.
+    ToolResults(Vec<ToolOutcome>),
+}
+
+/// A tool that the model wants to run, complete with its input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// Our own name for the call, unique in its session.
+    pub id: CallId,
+    /// The tool.
+    pub name: String,
+    /// Its input: an object, or a string when the model wrote something that is not JSON.
+    pub input: Value,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutcome {
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub name: String,
+    /// What the model is told.
+    pub text: String,
+    /// Whether it failed, was refused, or did not run.
+    pub failed: bool,
+}
+
+/// A tool that the model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON schema of its input.
+    pub input_schema: Value,
+}
+
+/// One call of a model.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// Standing instructions; may be empty.
+    pub system: String,
+    /// The conversation so far.
+    pub messages: Arc<Vec<Message>>,
+    /// What may be called.
+    pub tools: Arc<[ToolSpec]>,
+}
+
+/// A piece of a model's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Chunk {
+    /// More of the answer; never empty.
+    Text(String),
+    /// More of the thinking before it; never empty.
+    Thought(String),
+    /// A complete call.
+    ToolCall(ToolCall),
+    /// Tokens used by this call, at most once.
+    Usage(Usage),
+    /// The end, exactly once and last.
+    Stop(ModelStop),
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelStop {
+    /// It had nothing more to say.
+    EndTurn,
+    /// It ran into its length limit.
+    MaxTokens,
+    /// It refused.
+    Refusal,
+    /// It waits for the results of its tool calls.
+    ToolUse,
+}
+
+/// The chunks of one call. Nothing is sent before the first poll; dropping it cancels the call.
+pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<Chunk, ModelError>> + Send>>;
+
+/// One session's model.
+pub trait Model: Send {
+    /// Asks the model once.
+    fn stream(&mut self, request: ModelRequest) -> ChunkStream;
+}
+
+/// Where models come from; one per process.
+pub trait Provider: Send + Sync {
+    /// What people read in the greeting, such as `openai-chat:mock`.
+    fn label(&self) -> &str;
+
+    /// A model for a session that was just created or loaded.
+    fn open(&self) -> Box<dyn Model>;
+}
+
+/// What the person said last.
+pub(crate) fn last_prompt(messages: &[Message]) -> &str {
+    for message in messages.iter().rev() {
+        if let Message::User { text, .. } = message {
+            return text;
+        }
+    }
+    ""
+}
+
+/// A new name for a call: nine letters and digits.
+///
+/// Providers' own ids may be missing or repeat. Nine alphanumeric characters are accepted by all
+/// of them (one accepts nothing else) and hold 53 random bits.
+pub(crate) fn fresh_call_id() -> CallId {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut bits = random_bits();
+    let mut id = String::with_capacity(9);
+    for _ in 0..9 {
+        id.push(char::from(LETTERS[(bits % 62) as usize]));
+        bits /= 62;
+    }
+    CallId::new(id)
+}
+
+/// 64 unpredictable bits, for ids that must not repeat and waits that must not align.
+pub(crate) fn random_bits() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    // Each state has its own keys, drawn from the system's randomness once per thread.
+    RandomState::new().hash_one(0_u8)
+}

@@ -1,0 +1,183 @@
+//! One connection's open requests, both ways: each request gets exactly one answer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use domain::SessionId;
+use domain::event::PermissionAsked;
+use domain::ids::PermissionId;
+use domain::limits::{PROMPTS_IN_FLIGHT_MAX, REQUESTS_IN_FLIGHT_MAX};
+use serde::Serialize;
+use wire::acp;
+use wire::rpc::{self, RequestId, RpcError};
+
+use super::outbox::Outbox;
+
+/// Requests of the client that wait for us, and questions of ours that wait for the client.
+pub(crate) struct Answers {
+    outbox: Outbox,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// Whether each request in flight is a prompt.
+    requests: HashMap<RequestId, bool>,
+    prompts: usize,
+    questions: HashMap<RequestId, Asked>,
+}
+
+/// A permission question this client was asked.
+pub(crate) struct Asked {
+    pub(crate) session: SessionId,
+    pub(crate) question: PermissionId,
+    options: Vec<String>,
+}
+
+impl Asked {
+    /// Whether `option` is one of those offered.
+    pub(crate) fn offers(&self, option: &str) -> bool {
+        self.options.iter().any(|offered| offered == option)
+    }
+}
+
+impl Answers {
+    pub(crate) fn new(outbox: Outbox) -> Self {
+        Self {
+            outbox,
+            open: Mutex::default(),
+        }
+    }
+
+    /// Takes note of a request.
+    ///
+    /// # Errors
+    /// If its id is in use, or too many requests wait.
+    pub(crate) fn open(&self, id: &RequestId, is_prompt: bool) -> Result<(), RpcError> {
+        let mut open = self.lock();
+        if open.requests.contains_key(id) {
+            return Err(RpcError::invalid_request(
+                "duplicate id: that request is still open",
+            ));
+        }
+        let others = open.requests.len() - open.prompts;
+        match is_prompt {
+            true if open.prompts >= PROMPTS_IN_FLIGHT_MAX => {
+                return Err(RpcError::limit("prompts_in_flight"));
+            }
+            false if others >= REQUESTS_IN_FLIGHT_MAX => {
+                return Err(RpcError::limit("requests_in_flight"));
+            }
+            true | false => {}
+        }
+        open.prompts += usize::from(is_prompt);
+        open.requests.insert(id.clone(), is_prompt);
+        Ok(())
+    }
+
+    /// Answers a request, once. Whatever comes later for the same id is dropped.
+    pub(crate) fn result(&self, id: &RequestId, result: &impl Serialize) {
+        if self.close(id) {
+            self.outbox.answer(result_frame(id, result));
+        }
+    }
+
+    /// Refuses a request, once.
+    pub(crate) fn error(&self, id: &RequestId, error: RpcError) {
+        if self.close(id) {
+            self.outbox.answer(error_frame(id, error));
+        }
+    }
+
+    /// The frame that answers a request, for whoever must send it in order with a stream; `None`
+    /// if it has been answered.
+    pub(crate) fn result_in_stream(
+        &self,
+        id: &RequestId,
+        result: &impl Serialize,
+    ) -> Option<String> {
+        self.close(id).then(|| result_frame(id, result))
+    }
+
+    /// As [`Answers::result_in_stream`], for a refusal.
+    pub(crate) fn error_in_stream(&self, id: &RequestId, error: RpcError) -> Option<String> {
+        self.close(id).then(|| error_frame(id, error))
+    }
+
+    /// Registers a question, then gives the frame that asks it: an answer can never come too soon.
+    pub(crate) fn question(&self, session: SessionId, asked: &PermissionAsked) -> String {
+        let id = RequestId::string(uuid());
+        let options = asked
+            .options
+            .iter()
+            .map(|option| option.option_id.clone())
+            .collect();
+        let note = Asked {
+            session,
+            question: asked.id.clone(),
+            options,
+        };
+        self.lock().questions.insert(id.clone(), note);
+        acp::permission_request(&id, session, asked)
+    }
+
+    /// Takes back a question that was settled elsewhere; gives the frame that says so.
+    pub(crate) fn withdraw(&self, question: &PermissionId) -> Option<String> {
+        let mut open = self.lock();
+        let id = open
+            .questions
+            .iter()
+            .find(|(_, asked)| asked.question == *question)?
+            .0
+            .clone();
+        open.questions.remove(&id);
+        Some(acp::cancel_request(&id))
+    }
+
+    /// The question that a response with `id` answers, if there is one.
+    pub(crate) fn take_question(&self, id: &RequestId) -> Option<Asked> {
+        self.lock().questions.remove(id)
+    }
+
+    /// Forgets the questions of a session this client left.
+    pub(crate) fn forget_session(&self, session: SessionId) {
+        self.lock()
+            .questions
+            .retain(|_, asked| asked.session != session);
+    }
+
+    /// Forgets all questions; says how many there were.
+    pub(crate) fn forget_questions(&self) -> usize {
+        std::mem::take(&mut self.lock().questions).len()
+    }
+
+    fn close(&self, id: &RequestId) -> bool {
+        let mut open = self.lock();
+        match open.requests.remove(id) {
+            Some(is_prompt) => {
+                open.prompts -= usize::from(is_prompt);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn result_frame(id: &RequestId, result: &impl Serialize) -> String {
+    // Our own types always serialise; if one day they do not, the client must still get an answer.
+    rpc::response(id, result).unwrap_or_else(|_| error_frame(id, RpcError::internal()))
+}
+
+fn error_frame(id: &RequestId, error: RpcError) -> String {
+    let request = uuid();
+    tracing::debug!(request, code = error.code, "request refused");
+    rpc::error_response(id, &error.with_request_id(&request))
+}
+
+fn uuid() -> String {
+    domain::ConnectionId::random().to_string()
+}

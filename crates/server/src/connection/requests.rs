@@ -1,0 +1,307 @@
+//! What each request of a client does. A reply comes back through [`Answers`](super::Answers).
+
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+use domain::{MessageId, SessionId};
+use session::{Accepted, CommandError, Mode, NewSession};
+use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
+use wire::rpc::{RequestId, RpcError};
+
+use super::Connection;
+use super::attachment::{Attachment, command_error, outcome_answer, storage_error};
+use super::waiting::Standing;
+
+impl Connection {
+    pub(super) fn serve_request(&mut self, id: RequestId, message: ClientMessage) {
+        match message {
+            ClientMessage::Initialize(initialize) => {
+                self.capabilities = Some(initialize.capabilities);
+                let bytes_max = self.service.limits.message_bytes_max;
+                let result = acp::initialize_result(env!("CARGO_PKG_VERSION"), bytes_max);
+                self.answers.result(&id, &result);
+            }
+            // Whoever speaks here has been admitted already.
+            ClientMessage::Authenticate(_) | ClientMessage::Logout => {
+                self.answers.result(&id, &acp::empty_result());
+            }
+            ClientMessage::NewSession(new) => self.new_session(id, new),
+            ClientMessage::LoadSession(attach) => self.load(id, attach),
+            ClientMessage::ResumeSession(attach) => self.resume(id, attach),
+            ClientMessage::ListSessions(list) => self.list(id, list),
+            ClientMessage::CloseSession(session) => self.close(id, session),
+            ClientMessage::DeleteSession(session) => self.delete(id, session),
+            ClientMessage::Prompt(prompt) => self.prompt(id, prompt),
+            ClientMessage::SetMode(set) => self.set_mode(id, set.session, &set.mode, Shape::Empty),
+            ClientMessage::SetConfigOption(set) => self.set_config_option(id, &set),
+            ClientMessage::Cancel(_) | ClientMessage::CancelRequest(_) => {
+                self.answers
+                    .error(&id, RpcError::invalid_request("this is a notification"));
+            }
+            ClientMessage::Unknown(method) => {
+                self.answers.error(&id, RpcError::method_not_found(&method));
+            }
+        }
+    }
+
+    fn new_session(&mut self, id: RequestId, new: acp::NewSession) {
+        let roots = std::iter::once(&new.cwd).chain(&new.additional_directories);
+        for root in roots {
+            if let Err(error) = self.check_root(root) {
+                return self.answers.error(&id, error);
+            }
+        }
+        let ignored = if new.mcp_servers.is_empty() {
+            &[][..]
+        } else {
+            &["mcpServers"][..]
+        };
+        let wanted = NewSession {
+            cwd: new.cwd,
+            additional_directories: new.additional_directories,
+        };
+        self.enter_new(id, wanted, ignored);
+    }
+
+    /// A root is absolute and not, even in part, the data directory.
+    fn check_root(&self, root: &str) -> Result<(), RpcError> {
+        let path = Path::new(root);
+        let plain = path
+            .components()
+            .all(|part| !matches!(part, Component::ParentDir));
+        if !path.is_absolute() || !plain {
+            return Err(RpcError::invalid_params(
+                "cwd and other directories must be absolute paths",
+            ));
+        }
+        if path.starts_with(&self.service.data_dir) {
+            return Err(RpcError::invalid_params(
+                "a session cannot work inside the data directory",
+            ));
+        }
+        Ok(())
+    }
+
+    fn list(&self, id: RequestId, list: acp::ListSessions) {
+        let after = match list
+            .cursor
+            .map(|cursor| cursor.parse::<SessionId>())
+            .transpose()
+        {
+            Ok(after) => after,
+            Err(_) => {
+                return self
+                    .answers
+                    .error(&id, RpcError::invalid_params("unknown cursor"));
+            }
+        };
+        let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
+        let principal = self.principal.clone();
+        self.service.connections.spawn(async move {
+            match service.sessions.list(&principal, list.cwd, after).await {
+                Ok(page) => {
+                    let entries: Vec<_> = page.sessions.into_iter().map(entry).collect();
+                    let next = page.next.map(|next| next.to_string());
+                    answers.result(&id, &acp::list_result(&entries, next.as_deref()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "sessions could not be listed");
+                    answers.error(&id, RpcError::internal());
+                }
+            }
+        });
+    }
+
+    fn prompt(&mut self, id: RequestId, prompt: acp::Prompt) {
+        let Some(attachment) = self.attached(&id, prompt.session) else {
+            return;
+        };
+        let message_id = MessageId::random();
+        let (answers, waiting) = (Arc::clone(&self.answers), Arc::clone(&attachment.waiting));
+        let handle = attachment.handle.clone();
+        waiting.prompt_sent(&id, message_id.clone());
+        let wanted = session::Prompt {
+            text: prompt.text,
+            blocks: prompt.blocks,
+            prompt_id: prompt.meta.prompt_id,
+            message_id: Some(message_id.clone()),
+            queue: prompt.meta.queue,
+        };
+        let reply = move |accepted: Result<Accepted, CommandError>| match accepted {
+            Err(error) => {
+                waiting.prompt_refused(&id, &message_id);
+                answers.error(&id, command_error(&error));
+            }
+            Ok(accepted) => {
+                let taken_back = waiting.prompt_accepted(&id, &accepted);
+                match accepted {
+                    Accepted::Over(outcome) => match outcome_answer(&outcome, None) {
+                        Ok(answer) => answers.result(&id, &answer),
+                        Err(error) => answers.error(&id, error),
+                    },
+                    Accepted::Turn(_) if taken_back => handle.cancel(),
+                    Accepted::Queued(seq) if taken_back => handle.drop_queued(seq),
+                    // The pump answers when it passes the turn's end.
+                    Accepted::Turn(_) | Accepted::Queued(_) => {}
+                }
+            }
+        };
+        attachment.handle.prompt(wanted, Box::new(reply));
+    }
+
+    pub(super) fn cancel(&self, session: SessionRef) {
+        let attachment = session
+            .ok()
+            .and_then(|session| self.attachments.get(&session));
+        match attachment {
+            Some(attachment) => attachment.handle.cancel(),
+            None => tracing::debug!("a cancel for a session that is not attached was ignored"),
+        }
+    }
+
+    /// Cancels one request: a prompt by its turn or its place in the queue, one that waits for
+    /// its session to be entered by refusing it; others are done too soon to care.
+    pub(super) fn cancel_request(&mut self, request: &RequestId) {
+        for waiting in self.attaching.values_mut() {
+            let at = waiting
+                .iter()
+                .position(|(id, _)| id.as_ref() == Some(request));
+            if at.and_then(|at| waiting.remove(at)).is_some() {
+                return self.answers.error(request, RpcError::cancelled());
+            }
+        }
+        for attachment in self.attachments.values() {
+            match attachment.waiting.take_back(request) {
+                Some(Standing::Running) => return attachment.handle.cancel(),
+                Some(Standing::Queued(seq)) => return attachment.handle.drop_queued(seq),
+                Some(Standing::Sent) => return,
+                None => {}
+            }
+        }
+    }
+
+    fn set_mode(&mut self, id: RequestId, session: SessionRef, mode: &str, shape: Shape) {
+        let Some(attachment) = self.attached(&id, session) else {
+            return;
+        };
+        let mode: Mode = match mode.parse() {
+            Ok(mode) => mode,
+            Err(error) => {
+                return self
+                    .answers
+                    .error(&id, RpcError::invalid_params(format!("{error}")));
+            }
+        };
+        let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
+        let reply = move |done: Result<(), CommandError>| match (done, shape) {
+            (Err(error), _) => answers.error(&id, command_error(&error)),
+            (Ok(()), Shape::Empty) => answers.result(&id, &acp::empty_result()),
+            (Ok(()), Shape::Options) => {
+                let settings = service.settings(mode.name());
+                answers.result(&id, &acp::set_config_option_result(&settings));
+            }
+        };
+        attachment.handle.set_mode(mode, Box::new(reply));
+    }
+
+    fn set_config_option(&mut self, id: RequestId, set: &acp::SetConfigOption) {
+        let ConfigValue::Choice(value) = &set.value else {
+            return self
+                .answers
+                .error(&id, RpcError::invalid_params("this option takes a choice"));
+        };
+        match set.option.as_str() {
+            "mode" => self.set_mode(id, set.session, value, Shape::Options),
+            "model" if *value == self.service.model.value => {
+                // The only model there is, so nothing changes; the mode tells the rest.
+                let Some(attachment) = self.attached(&id, set.session) else {
+                    return;
+                };
+                let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
+                attachment.handle.mode(Box::new(move |mode| match mode {
+                    Ok(mode) => {
+                        let settings = service.settings(mode.name());
+                        answers.result(&id, &acp::set_config_option_result(&settings));
+                    }
+                    Err(error) => answers.error(&id, command_error(&error)),
+                }));
+            }
+            "model" => self.refuse_option(id, set.session, "there is no such model"),
+            _ => self.refuse_option(id, set.session, "the options are mode and model"),
+        }
+    }
+
+    fn refuse_option(&mut self, id: RequestId, session: SessionRef, why: &str) {
+        if self.attached(&id, session).is_some() {
+            self.answers.error(&id, RpcError::invalid_params(why));
+        }
+    }
+
+    fn close(&mut self, id: RequestId, session: SessionRef) {
+        let Some(attachment) = self.attached(&id, session) else {
+            return;
+        };
+        let (answers, waiting) = (Arc::clone(&self.answers), Arc::clone(&attachment.waiting));
+        attachment
+            .handle
+            .close(Box::new(move |closed| match closed {
+                // The pump first sends what led to the end.
+                Ok(seq) => waiting.close_after(id, seq),
+                Err(CommandError::Closed) => answers.result(&id, &acp::empty_result()),
+                Err(error) => answers.error(&id, command_error(&error)),
+            }));
+    }
+
+    fn delete(&self, id: RequestId, session: SessionRef) {
+        let Ok(session) = session else {
+            // Names no session, so it is not there: that is what was wanted.
+            return self.answers.result(&id, &acp::empty_result());
+        };
+        let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
+        let principal = self.principal.clone();
+        self.service.connections.spawn(async move {
+            service.sessions.delete(&principal, session).await;
+            answers.result(&id, &acp::empty_result());
+        });
+    }
+
+    /// The attachment a request names; without one the request is answered here.
+    fn attached(&self, id: &RequestId, session: SessionRef) -> Option<&Attachment> {
+        let found = session
+            .ok()
+            .and_then(|session| self.attachments.get(&session));
+        if found.is_none() {
+            self.answers.error(id, RpcError::session_not_found());
+        }
+        found
+    }
+}
+
+/// How the answer to a change of mode looks.
+#[derive(Clone, Copy)]
+enum Shape {
+    Empty,
+    Options,
+}
+
+/// What a client is told when a session cannot be entered.
+pub(super) fn attach_error(error: &session::AttachError) -> RpcError {
+    match error {
+        session::AttachError::NotFound => RpcError::session_not_found(),
+        session::AttachError::WrongCwd => {
+            RpcError::invalid_params("cwd must be the session's own directory")
+        }
+        session::AttachError::Failed(kind) => RpcError::turn_failed(&storage_error(*kind)),
+        session::AttachError::Limit(name) => RpcError::limit(name),
+    }
+}
+
+fn entry(meta: session::Meta) -> SessionEntry {
+    SessionEntry {
+        session: meta.id,
+        cwd: meta.cwd,
+        additional_directories: Vec::new(),
+        title: meta.title,
+        updated_at: Some(meta.updated_at),
+    }
+}

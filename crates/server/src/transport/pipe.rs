@@ -1,0 +1,69 @@
+//! A connection within this process: bounded channels of frames.
+
+use std::sync::Arc;
+
+use auth::{Principal, Unauthorized};
+use domain::ConnectionId;
+use tokio::sync::mpsc;
+
+use crate::connection::outbox::{Close, Next, Outbox};
+use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening};
+use crate::service::Service;
+
+/// Frames that may wait in each direction; the rest waits in the outbox or with the sender.
+const PIPE_FRAMES_MAX: usize = 256;
+
+/// Connects to `service` from within the process: frames to send, and frames to read.
+///
+/// # Errors
+/// If the service does not admit this process.
+pub fn connect(
+    service: &Arc<Service>,
+) -> Result<(mpsc::Sender<String>, mpsc::Receiver<String>), Unauthorized> {
+    let principal = service.admit(&auth::Credential::ThisProcess)?;
+    let (to_agent, from_client) = mpsc::channel(PIPE_FRAMES_MAX);
+    let (to_client, from_agent) = mpsc::channel(PIPE_FRAMES_MAX);
+    serve(service, principal, from_client, to_client);
+    Ok((to_agent, from_agent))
+}
+
+fn serve(
+    service: &Arc<Service>,
+    principal: Principal,
+    mut from_client: mpsc::Receiver<String>,
+    to_client: mpsc::Sender<String>,
+) {
+    let outbox = Outbox::new(service.limits.outbox_bytes_max);
+    let (frames, inbound) = mpsc::channel(INBOUND_FRAMES_MAX);
+    let id = ConnectionId::random();
+    let opening = Opening {
+        id,
+        principal,
+        inbound,
+        outbox: outbox.clone(),
+        hurry: false,
+    };
+    service
+        .connections
+        .spawn(connection::serve(Arc::clone(service), opening));
+    service.connections.spawn(async move {
+        while let Some(frame) = from_client.recv().await {
+            if frames
+                .send(Inbound::Frame(frame.into_bytes()))
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    });
+    service.connections.spawn(async move {
+        while let Next::Frames(frames) = outbox.next().await {
+            for frame in frames {
+                if to_client.send(frame).await.is_err() {
+                    return outbox.close(Close::Gone);
+                }
+            }
+        }
+    });
+}

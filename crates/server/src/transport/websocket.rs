@@ -1,0 +1,182 @@
+//! ACP over WebSocket: text frames, one message each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Principal;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use domain::{ConnectionId, Limits};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite;
+
+use crate::connection::outbox::{Close, Next, Outbox};
+use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening};
+use crate::service::Service;
+
+/// Time to get a close frame out before the socket is dropped.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes tungstenite reads at once. Its default of 128 KiB per socket would cost ten thousand idle
+/// clients more than a gigabyte.
+const READ_BUFFER_BYTES: usize = 4 * 1024;
+
+/// Answers the upgrade and serves the client on the socket it becomes.
+pub(crate) fn upgrade(
+    service: Arc<Service>,
+    principal: Principal,
+    id: ConnectionId,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let bytes_max = service.limits.message_bytes_max;
+    upgrade
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_message_size(bytes_max)
+        .max_frame_size(bytes_max)
+        .on_upgrade(async move |socket| serve(service, principal, id, socket).await)
+}
+
+async fn serve(service: Arc<Service>, principal: Principal, id: ConnectionId, socket: WebSocket) {
+    let outbox = Outbox::new(service.limits.outbox_bytes_max);
+    let (frames, inbound) = mpsc::channel(INBOUND_FRAMES_MAX);
+    let (heard, last_heard) = watch::channel(Instant::now());
+    let (sink, stream) = socket.split();
+    let writer = Writer {
+        sink,
+        outbox: outbox.clone(),
+        last_heard,
+        limits: service.limits.clone(),
+    };
+    let opening = Opening {
+        id,
+        principal,
+        inbound,
+        outbox: outbox.clone(),
+        hurry: true,
+    };
+    let reading = read(stream, frames, heard, outbox);
+    service.connections.spawn(reading);
+    service.connections.spawn(writer.run());
+    connection::serve(service, opening).await;
+}
+
+/// Hands on text frames until the client leaves or breaks the rules.
+async fn read(
+    mut stream: SplitStream<WebSocket>,
+    frames: mpsc::Sender<Inbound>,
+    heard: watch::Sender<Instant>,
+    outbox: Outbox,
+) {
+    let close = loop {
+        let message = match stream.next().await {
+            None => break Close::Gone,
+            Some(Err(error)) => break broken(&error),
+            Some(Ok(message)) => message,
+        };
+        heard.send_replace(Instant::now());
+        match message {
+            Message::Text(text) => {
+                let frame = Inbound::Frame(text.as_bytes().to_vec());
+                if frames.send(frame).await.is_err() {
+                    return;
+                }
+            }
+            Message::Close(_) => break Close::After(1000),
+            // Binary frames mean nothing here; pings are answered by the library.
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
+        }
+    };
+    outbox.close(close);
+}
+
+/// What a read error says about the client.
+fn broken(error: &axum::Error) -> Close {
+    let inner = std::error::Error::source(error);
+    let cause = inner.and_then(|cause| cause.downcast_ref::<tungstenite::Error>());
+    match cause {
+        Some(tungstenite::Error::Capacity(_)) => Close::After(1009),
+        Some(tungstenite::Error::Utf8(_)) => Close::After(1007),
+        Some(tungstenite::Error::Protocol(
+            tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
+        )) => Close::Gone,
+        Some(tungstenite::Error::Protocol(_)) => Close::After(1002),
+        _ => Close::Gone,
+    }
+}
+
+struct Writer {
+    sink: SplitSink<WebSocket, Message>,
+    outbox: Outbox,
+    last_heard: watch::Receiver<Instant>,
+    limits: Limits,
+}
+
+impl Writer {
+    /// Sends what waits, pings in between, and ends the socket politely.
+    async fn run(mut self) {
+        let code = self.send_all().await;
+        let reason = "".into();
+        let close = Message::Close(Some(CloseFrame { code, reason }));
+        // The client may not read any more; it has had its time.
+        let _ = tokio::time::timeout(CLOSE_TIME_MAX, self.sink.send(close)).await;
+        self.outbox.close(Close::Gone);
+    }
+
+    /// Sends until the connection ends; gives the close code.
+    async fn send_all(&mut self) -> u16 {
+        let mut pings =
+            tokio::time::interval_at(Instant::now() + self.limits.ping, self.limits.ping);
+        let mut pinged: Option<Instant> = None;
+        loop {
+            let deadline = pinged.map(|at| at + self.limits.pong);
+            tokio::select! {
+                biased;
+                next = self.outbox.next() => {
+                    let frames = match next {
+                        Next::Frames(frames) => frames,
+                        Next::Close(code) => return code,
+                    };
+                    let sending = write(&mut self.sink, frames);
+                    match tokio::time::timeout(self.limits.stall, sending).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) => return 1000,
+                        Err(_) => return 1008,
+                    }
+                    // Outbound progress is life as well.
+                    pinged = None;
+                }
+                _ = pings.tick() => {
+                    let ping = self.sink.send(Message::Ping(bytes::Bytes::new()));
+                    if !matches!(tokio::time::timeout(self.limits.stall, ping).await, Ok(Ok(()))) {
+                        return 1008;
+                    }
+                    pinged.get_or_insert_with(Instant::now);
+                }
+                _ = self.last_heard.changed() => pinged = None,
+                () = sleep_until(deadline) => return 1008,
+            }
+        }
+    }
+}
+
+/// Writes frames with one flush.
+async fn write(
+    sink: &mut SplitSink<WebSocket, Message>,
+    frames: Vec<String>,
+) -> Result<(), axum::Error> {
+    for frame in frames {
+        sink.feed(Message::Text(frame.into())).await?;
+    }
+    sink.flush().await
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

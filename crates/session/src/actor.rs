@@ -1,0 +1,395 @@
+//! The owner of one session: the only one who changes it.
+//!
+//! Every change takes the same path: decide, append, apply, ring. What already waits is taken as
+//! one batch, so that many commands share one sync ([`commit`]). Because a later command of a batch
+//! is decided on the outcome of an earlier one, entries are applied when they are staged; if the
+//! append then fails, that state is thrown away and recovery says what is true.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use agent::{Conversation, Model, Report, Verdict};
+use domain::event::MessageKind;
+use domain::ids::PermissionId;
+use domain::{CallId, EventSeq, MessageId, SessionId, TurnId};
+use journal::{Meta, StoreError, Writer};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+use crate::attach;
+use crate::directory::{DirectoryLink, Engine};
+use crate::feed::Feed;
+use crate::handle::{
+    Accepted, Answer, AttachError, AttachReply, Attached, AttachmentId, Bell, CommandError,
+    Envelope, From, Outcome, Presence, Prompt, Reply, SessionHandle,
+};
+use crate::state::{Command, Fate, Rejected, SessionState};
+use crate::store_task::failure_kind;
+use crate::subscription::Subscription;
+
+mod commit;
+mod life;
+mod running;
+
+use commit::Staged;
+pub(crate) use life::Birth;
+
+/// How long a cancelled turn gets to end by itself before the session ends it.
+const CANCEL_TIME_MAX: Duration = Duration::from_millis(900);
+
+/// What the directory can see of a live session without asking it.
+pub(crate) type LiveMeta = Arc<Mutex<Option<Meta>>>;
+
+/// One session's actor.
+pub(crate) struct SessionActor {
+    id: SessionId,
+    engine: Arc<Engine>,
+    directory: DirectoryLink,
+    mailbox: mpsc::Receiver<Envelope>,
+    mailbox_sender: mpsc::Sender<Envelope>,
+    bell: Arc<Bell>,
+    cancels_seen: u64,
+    feed: Arc<Feed>,
+    live_meta: LiveMeta,
+    /// `None` before the files are open and after the store failed.
+    open: Option<OpenSession>,
+    staged: Staged,
+    attachments: Vec<(AttachmentId, Weak<Presence>)>,
+    attaches_seen: u64,
+    turn: Option<LiveTurn>,
+    /// The kind of the message being streamed.
+    open_kind: Option<MessageKind>,
+    model: Option<Box<dyn Model>>,
+    conversation: Option<Conversation>,
+    verdicts: HashMap<CallId, oneshot::Sender<Verdict>>,
+    /// Who cannot answer which question.
+    unable: HashMap<PermissionId, HashSet<AttachmentId>>,
+    question_deadlines: HashMap<PermissionId, Instant>,
+    /// Whose prompt the next turn is, and whose prompt waits at which event.
+    next_prompter: Option<AttachmentId>,
+    queued_by: HashMap<EventSeq, AttachmentId>,
+    sync_due: Option<Instant>,
+    idle_since: Instant,
+    stopping: Option<Stopping>,
+    ended: bool,
+}
+
+/// The files and the fold over them.
+struct OpenSession {
+    writer: Writer,
+    state: SessionState,
+}
+
+/// A turn under way.
+struct LiveTurn {
+    reports: mpsc::Receiver<Report>,
+    cancel: CancellationToken,
+    started_by: Option<AttachmentId>,
+    /// When the session ends it, if it has not ended by itself.
+    end_by: Option<Instant>,
+}
+
+/// Why the session is about to leave memory.
+enum Stopping {
+    /// The last client closed it.
+    Close(Vec<Reply<Result<EventSeq, CommandError>>>),
+    /// Its owner deleted it.
+    Delete(oneshot::Sender<()>),
+    /// The process ends; a turn may go on until then.
+    Shutdown(Instant),
+}
+
+/// Why the actor woke up.
+enum Wake {
+    Bell,
+    Envelope(Option<Envelope>),
+    Report(Option<Report>),
+    Due,
+}
+
+impl SessionActor {
+    /// Lives until the session leaves memory.
+    pub(crate) async fn run(mut self, birth: Birth) {
+        if let Err(error) = self.be_born(birth).await {
+            return self.refuse_everyone(&error).await;
+        }
+        while !self.ended {
+            match self.wait().await {
+                Wake::Bell | Wake::Due => {}
+                Wake::Envelope(Some(envelope)) => self.on_envelope(envelope).await,
+                // Every sender is gone, and with them all ways to reach this session.
+                Wake::Envelope(None) => self.ended = true,
+                Wake::Report(report) => self.on_report(report).await,
+            }
+            self.take_all_that_waits().await;
+            self.on_bell();
+            self.on_deadlines().await;
+            self.commit().await;
+            self.carry_on().await;
+        }
+    }
+
+    async fn wait(&mut self) -> Wake {
+        let due = self.next_deadline();
+        tokio::select! {
+            biased;
+            () = self.bell.notify.notified() => Wake::Bell,
+            envelope = self.mailbox.recv() => Wake::Envelope(envelope),
+            report = next_report(self.turn.as_mut()) => Wake::Report(report),
+            () = sleep_until(due) => Wake::Due,
+        }
+    }
+
+    /// Takes everything that is already there, so that it shares one append.
+    async fn take_all_that_waits(&mut self) {
+        while let Ok(envelope) = self.mailbox.try_recv() {
+            self.on_envelope(envelope).await;
+        }
+        while let Some(Ok(report)) = self.turn.as_mut().map(|turn| turn.reports.try_recv()) {
+            self.on_report(Some(report)).await;
+        }
+    }
+
+    async fn on_envelope(&mut self, envelope: Envelope) {
+        match envelope {
+            Envelope::Attach {
+                principal,
+                from,
+                cwd,
+                reply,
+            } => {
+                self.commit().await;
+                self.attaches_seen += 1;
+                let attached = self.attach(&principal, from, cwd.as_deref()).await;
+                // The asker may have gone; dropping the handle detaches it again.
+                let _ = reply.send(attached);
+            }
+            Envelope::Prompt {
+                prompt,
+                from,
+                reply,
+            } => self.on_prompt(prompt, from, reply).await,
+            Envelope::DropQueued(queued) => {
+                self.stage(Command::DropQueued(queued));
+            }
+            Envelope::SetMode { mode, reply } => match self.ensure_open().await {
+                Ok(()) => {
+                    self.stage(Command::SetMode(mode));
+                    self.staged
+                        .after(move |stored| reply(stored.map_err(CommandError::Failed)));
+                }
+                Err(kind) => reply(Err(CommandError::Failed(kind))),
+            },
+            Envelope::Mode { reply } => {
+                let mode = self.open.as_ref().map(|open| open.state.mode());
+                reply(mode.ok_or(CommandError::Closed));
+            }
+            Envelope::Answer {
+                question,
+                answer,
+                from,
+                by,
+            } => match answer {
+                Answer::Selected(option) => {
+                    self.stage(Command::Answer {
+                        question,
+                        option_id: Some(option),
+                        by,
+                    });
+                }
+                Answer::Dismissed => {
+                    self.stage(Command::Answer {
+                        question,
+                        option_id: None,
+                        by,
+                    });
+                }
+                Answer::Unable => self.on_unable(question, from),
+            },
+            Envelope::Close { from, reply } => self.on_close(from, reply).await,
+            Envelope::Delete { principal, reply } => {
+                let owned = self
+                    .open
+                    .as_ref()
+                    .is_some_and(|open| open.state.owner() == principal.id());
+                if owned && self.stopping.is_none() {
+                    self.cancel_turn();
+                    self.stopping = Some(Stopping::Delete(reply));
+                }
+            }
+            Envelope::Shutdown { deadline } => self.stopping = Some(Stopping::Shutdown(deadline)),
+        }
+    }
+
+    async fn attach(
+        &mut self,
+        principal: &auth::Principal,
+        from: From,
+        cwd: Option<&str>,
+    ) -> Result<Attached, AttachError> {
+        if self.stopping.is_some() {
+            return Err(AttachError::NotFound);
+        }
+        self.ensure_open().await.map_err(AttachError::Failed)?;
+        let Some(open) = &self.open else {
+            return Err(AttachError::NotFound);
+        };
+        attach::check(&open.state, principal, cwd)?;
+        let head = self.feed.head();
+        let (cursor, resync) = attach::start(&open.state, &head, from);
+        let snapshot = attach::snapshot(&open.state, &head, resync, self.attaches_seen > 1);
+        let id = AttachmentId(self.attaches_seen);
+        let presence = Presence::new(id, Arc::clone(&self.bell));
+        self.attachments.push((id, Arc::downgrade(&presence)));
+        let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
+        Ok(Attached {
+            handle: SessionHandle::new(
+                self.id,
+                principal.clone(),
+                self.mailbox_sender.clone(),
+                presence,
+            ),
+            subscription: Subscription::new(self.id, store, feed, cursor),
+            snapshot,
+        })
+    }
+
+    async fn on_prompt(
+        &mut self,
+        prompt: Prompt,
+        from: AttachmentId,
+        reply: Reply<Result<Accepted, CommandError>>,
+    ) {
+        if self.stopping.is_some() {
+            let kind = domain::FailureKind::Draining;
+            return reply(Err(CommandError::Failed(kind)));
+        }
+        if let Err(kind) = self.ensure_open().await {
+            return reply(Err(CommandError::Failed(kind)));
+        }
+        let Some(open) = &self.open else {
+            return reply(Err(CommandError::Closed));
+        };
+        let starts = open.state.running().is_none() && !open.state.has_queue();
+        let (turn, queued_at) = (open.state.last_turn(), open.state.head().next());
+        let command = Command::Prompt {
+            text: prompt.text,
+            blocks: prompt.blocks,
+            message_id: prompt.message_id.unwrap_or_else(MessageId::random),
+            prompt_id: prompt.prompt_id,
+            queue: prompt.queue,
+            greeting: self.engine.greeting.clone(),
+        };
+        let accepted = match self.try_stage(command) {
+            Ok(()) if starts => {
+                self.next_prompter = Some(from);
+                Ok(Accepted::Turn(TurnId(turn.0 + 1)))
+            }
+            Ok(()) => {
+                self.queued_by.insert(queued_at, from);
+                Ok(Accepted::Queued(queued_at))
+            }
+            Err(Rejected::Repeated(fate)) => Ok(match fate {
+                Fate::Running(turn) => Accepted::Turn(turn),
+                Fate::Queued(seq) => Accepted::Queued(seq),
+                Fate::Ended(outcome) => Accepted::Over(Outcome::Turn(outcome)),
+                Fate::Dropped => Accepted::Over(Outcome::Dropped),
+            }),
+            Err(Rejected::QueueFull) => Err(CommandError::Limit("queued_prompts")),
+            Err(Rejected::Busy | Rejected::Late) => Err(CommandError::Busy),
+        };
+        self.staged.after(move |stored| {
+            reply(stored.map_err(CommandError::Failed).and(accepted));
+        });
+    }
+
+    /// A client cannot answer; the question is denied when nobody else can.
+    fn on_unable(&mut self, question: PermissionId, from: AttachmentId) {
+        self.attachments
+            .retain(|(_, presence)| presence.strong_count() > 0);
+        let unable = self.unable.entry(question.clone()).or_default();
+        unable.insert(from);
+        let somebody_can = self.attachments.iter().any(|(id, _)| !unable.contains(id));
+        if !somebody_can {
+            self.stage(Command::Deny(question));
+        }
+    }
+
+    async fn on_close(&mut self, from: AttachmentId, reply: Reply<Result<EventSeq, CommandError>>) {
+        if let Err(kind) = self.ensure_open().await {
+            return reply(Err(CommandError::Failed(kind)));
+        }
+        let others = self
+            .attachments
+            .iter()
+            .any(|(id, presence)| *id != from && presence.strong_count() > 0);
+        let started_it = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.started_by == Some(from));
+        if !others || started_it {
+            self.cancel_turn();
+        }
+        if others {
+            let feed = Arc::clone(&self.feed);
+            self.attachments.retain(|(id, _)| *id != from);
+            self.staged.after(move |_| reply(Ok(feed.head().seq)));
+            return;
+        }
+        match &mut self.stopping {
+            Some(Stopping::Close(replies)) => replies.push(reply),
+            None => self.stopping = Some(Stopping::Close(vec![reply])),
+            Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => reply(Ok(self.feed.head().seq)),
+        }
+    }
+
+    /// Looks at what wakes the actor outside its mailbox: cancels, and clients that left.
+    fn on_bell(&mut self) {
+        let cancels = self.bell.cancels.load(Ordering::Acquire);
+        if cancels != self.cancels_seen {
+            self.cancels_seen = cancels;
+            self.cancel_turn();
+        }
+        let before = self.attachments.len();
+        self.attachments
+            .retain(|(_, presence)| presence.strong_count() > 0);
+        if self.attachments.len() != before || self.turn.is_some() {
+            self.idle_since = Instant::now();
+        }
+    }
+
+    fn publish_meta(&self) {
+        let meta = self.open.as_ref().map(|open| open.writer.meta().clone());
+        *self
+            .live_meta
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = meta;
+    }
+}
+
+/// The next report of a running turn; without one, never.
+async fn next_report(turn: Option<&mut LiveTurn>) -> Option<Report> {
+    match turn {
+        Some(turn) => turn.reports.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Answers an attach that cannot be served.
+fn refuse_attach(reply: AttachReply, error: &StoreError) {
+    let refusal = if matches!(error, StoreError::NotFound) {
+        AttachError::NotFound
+    } else {
+        AttachError::Failed(failure_kind(error))
+    };
+    let _ = reply.send(Err(refusal));
+}

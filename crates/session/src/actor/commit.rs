@@ -1,0 +1,184 @@
+//! Decide, append, apply, ring; and what happens when the append fails.
+
+use std::sync::Arc;
+
+use agent::Verdict;
+use domain::clock::Timestamp;
+use domain::{Event, FailureKind, Permit};
+use journal::{Entry, StoreError, Stored};
+use tokio::time::Instant;
+
+use super::{OpenSession, SessionActor};
+use crate::state::{CallStanding, Command, Rejected, SessionState};
+use crate::store_task::{blocking, failure_kind};
+
+type After = Box<dyn FnOnce(Result<(), FailureKind>) + Send>;
+
+/// Entries decided but not yet stored, and who waits to hear of it.
+#[derive(Default)]
+pub(super) struct Staged {
+    entries: Vec<Entry>,
+    after: Vec<After>,
+}
+
+impl Staged {
+    /// Has `tell` called once everything staged so far is stored, or could not be.
+    pub(super) fn after(&mut self, tell: impl FnOnce(Result<(), FailureKind>) + Send + 'static) {
+        self.after.push(Box::new(tell));
+    }
+}
+
+impl SessionActor {
+    /// Decides `command` and stages what it means; one whose time has passed means nothing.
+    pub(super) fn stage(&mut self, command: Command) {
+        // Whoever needs to know of a refusal uses `try_stage`.
+        let _ = self.try_stage(command);
+    }
+
+    /// Decides `command` and stages what it means, or says why it means nothing.
+    pub(super) fn try_stage(&mut self, command: Command) -> Result<(), Rejected> {
+        let Some(open) = &mut self.open else {
+            return Err(Rejected::Late);
+        };
+        let entries = open.state.decide(command)?;
+        for entry in &entries {
+            open.state.apply_entry(open.state.head().next(), entry);
+        }
+        self.staged.entries.extend(entries);
+        Ok(())
+    }
+
+    /// Stores what is staged with one sync, then shows it.
+    pub(super) async fn commit(&mut self) {
+        let staged = std::mem::take(&mut self.staged);
+        if staged.entries.is_empty() {
+            return staged.after.into_iter().for_each(|tell| tell(Ok(())));
+        }
+        let Some(OpenSession { mut writer, state }) = self.open.take() else {
+            let kind = FailureKind::StorageFailed;
+            return staged.after.into_iter().for_each(|tell| tell(Err(kind)));
+        };
+        let entries = staged.entries;
+        let appended = blocking(move || {
+            let appended = writer.append(entries, Timestamp::now());
+            Ok((writer, appended))
+        });
+        match appended.await {
+            Ok((writer, Ok(stored))) => {
+                self.open = Some(OpenSession { writer, state });
+                self.stored(&stored, staged.after);
+            }
+            Ok((_, Err(error))) | Err(error) => self.fence(&error, staged.after),
+        }
+    }
+
+    /// What is stored becomes visible: first to those who asked for it, then to everyone.
+    fn stored(&mut self, stored: &[Arc<Stored>], after: Vec<After>) {
+        if let Some(conversation) = &mut self.conversation {
+            let mut long = false;
+            for event in stored {
+                conversation.apply(&event.event, |_| {
+                    long = true;
+                    String::new()
+                });
+            }
+            // A message too long for memory is read back when the model needs it.
+            let too_large = conversation.bytes() > domain::limits::CONVERSATION_CACHE_BYTES_MAX;
+            if long || too_large {
+                self.conversation = None;
+            }
+        }
+        self.note_questions(stored);
+        self.publish_meta();
+        after.into_iter().for_each(|tell| tell(Ok(())));
+        self.feed.push(stored);
+        self.release_verdicts();
+    }
+
+    fn note_questions(&mut self, stored: &[Arc<Stored>]) {
+        for event in stored {
+            if let Event::PermissionAsked(asked) = &event.event {
+                let deadline = Instant::now() + self.engine.limits.permission;
+                self.question_deadlines.insert(asked.id.clone(), deadline);
+            }
+            if let Event::PermissionAnswered(answered) = &event.event {
+                self.question_deadlines.remove(&answered.id);
+                self.unable.remove(&answered.id);
+            }
+        }
+    }
+
+    /// Tells the turn about every call whose fate the journal now decides.
+    fn release_verdicts(&mut self) {
+        let Some(open) = &self.open else { return };
+        let decided: Vec<_> = self
+            .verdicts
+            .keys()
+            .filter_map(|call| match open.state.standing(call) {
+                CallStanding::Allowed(event) => Some((call.clone(), Some(event))),
+                CallStanding::Over => Some((call.clone(), None)),
+                CallStanding::Asked => None,
+            })
+            .collect();
+        for (call, allowed_by) in decided {
+            let verdict = match allowed_by {
+                Some(event) => Verdict::Run(Permit::granted(call.clone(), event)),
+                None => Verdict::Denied,
+            };
+            if let Some(reply) = self.verdicts.remove(&call) {
+                // A turn that is gone needs no verdict; its calls get their end from the journal.
+                let _ = reply.send(verdict);
+            }
+        }
+    }
+
+    /// After a failed write only recovery can say what is on disk: the turn ends here, clients
+    /// stay attached, and the next command that writes opens the files anew.
+    pub(super) fn fence(&mut self, error: &StoreError, after: Vec<After>) {
+        let kind = failure_kind(error);
+        tracing::error!(session = %self.id, %error, "the store failed; the session is fenced");
+        self.open = None;
+        self.staged.entries.clear();
+        self.drop_turn();
+        self.conversation = None;
+        self.sync_due = None;
+        let waiting = std::mem::take(&mut self.staged.after);
+        after
+            .into_iter()
+            .chain(waiting)
+            .for_each(|tell| tell(Err(kind)));
+        self.feed.fail(kind);
+    }
+
+    /// Opens the files again after the store failed.
+    pub(super) async fn ensure_open(&mut self) -> Result<(), FailureKind> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        self.load().await.map_err(|error| failure_kind(&error))
+    }
+
+    /// Opens the session's files, folds them, and closes what an earlier life left open.
+    pub(super) async fn load(&mut self) -> Result<(), StoreError> {
+        let (store, id) = (self.engine.store.clone(), self.id);
+        let opened = blocking(move || {
+            let mut state = SessionState::default();
+            let mut visit = |stored: &Stored| state.apply(stored.seq, &stored.event);
+            let (writer, _) = store.open_session(id, Timestamp::now(), &mut visit)?;
+            Ok(OpenSession { writer, state })
+        });
+        let open = opened.await?;
+        let (head, epoch) = (open.writer.head(), open.writer.epoch());
+        self.feed.recovered(head, epoch);
+        self.open = Some(open);
+        if self.try_stage(Command::Interrupt).is_ok() {
+            self.commit().await;
+        }
+        self.publish_meta();
+        if self.open.is_some() {
+            Ok(())
+        } else {
+            Err(StoreError::Fenced)
+        }
+    }
+}

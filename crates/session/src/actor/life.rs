@@ -1,0 +1,272 @@
+//! How a session comes into memory and leaves it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use auth::Principal;
+use domain::SessionId;
+use domain::clock::Timestamp;
+use domain::event::SessionCreated;
+use journal::StoreError;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{LiveMeta, OpenSession, SessionActor, Stopping, refuse_attach};
+use crate::directory::{DirectoryLink, Engine, NewSession};
+use crate::feed::{Feed, Head};
+use crate::handle::{Bell, CommandError, Envelope};
+use crate::state::{Command, SessionState};
+use crate::store_task::blocking;
+use crate::subscription::Ending;
+
+/// Where a session comes from.
+pub(crate) enum Birth {
+    /// It is new, and this is how it shall be.
+    New(Principal, NewSession),
+    /// Its journal is on disk.
+    Load,
+}
+
+impl SessionActor {
+    pub(crate) fn new(
+        id: SessionId,
+        engine: Arc<Engine>,
+        directory: DirectoryLink,
+        (mailbox_sender, mailbox): (mpsc::Sender<Envelope>, mpsc::Receiver<Envelope>),
+        live_meta: LiveMeta,
+    ) -> Self {
+        Self {
+            id,
+            engine,
+            directory,
+            mailbox,
+            mailbox_sender,
+            bell: Arc::new(Bell::default()),
+            cancels_seen: 0,
+            feed: Arc::new(Feed::new(Head::default())),
+            live_meta,
+            open: None,
+            staged: super::Staged::default(),
+            attachments: Vec::new(),
+            attaches_seen: 0,
+            turn: None,
+            open_kind: None,
+            model: None,
+            conversation: None,
+            verdicts: HashMap::new(),
+            unable: HashMap::new(),
+            question_deadlines: HashMap::new(),
+            next_prompter: None,
+            queued_by: HashMap::new(),
+            sync_due: None,
+            idle_since: Instant::now(),
+            stopping: None,
+            ended: false,
+        }
+    }
+
+    pub(super) async fn be_born(&mut self, birth: Birth) -> Result<(), StoreError> {
+        let (owner, new) = match birth {
+            Birth::Load => return self.load().await,
+            Birth::New(owner, new) => (owner, new),
+        };
+        let created = SessionCreated {
+            owner: owner.id().clone(),
+            cwd: new.cwd,
+            epoch: 0,
+            additional_directories: new.additional_directories,
+        };
+        let (store, id) = (self.engine.store.clone(), self.id);
+        let made = blocking(move || store.create(id, vec![created.into()], Timestamp::now()));
+        let (writer, stored) = made.await?;
+        let mut state = SessionState::default();
+        for event in &stored {
+            state.apply(event.seq, &event.event);
+        }
+        self.feed.push(&stored);
+        self.open = Some(OpenSession { writer, state });
+        self.publish_meta();
+        Ok(())
+    }
+
+    /// Tells everyone who comes that the session cannot be opened, until nobody is on the way.
+    pub(super) async fn refuse_everyone(mut self, error: &StoreError) {
+        loop {
+            while let Ok(envelope) = self.mailbox.try_recv() {
+                match envelope {
+                    Envelope::Attach { reply, .. } => {
+                        self.attaches_seen += 1;
+                        refuse_attach(reply, error);
+                    }
+                    Envelope::Delete { .. }
+                    | Envelope::Prompt { .. }
+                    | Envelope::DropQueued(_)
+                    | Envelope::SetMode { .. }
+                    | Envelope::Mode { .. }
+                    | Envelope::Answer { .. }
+                    | Envelope::Close { .. }
+                    | Envelope::Shutdown { .. } => envelope.refuse(CommandError::Closed),
+                }
+            }
+            if self.directory.may_leave(self.id, self.attaches_seen).await {
+                return self.directory.left(self.id).await;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let force = self.turn.as_ref().and_then(|turn| turn.end_by);
+        let expiry = self.question_deadlines.values().min().copied();
+        let stop = match &self.stopping {
+            Some(Stopping::Shutdown(deadline)) => Some(*deadline),
+            Some(Stopping::Close(_) | Stopping::Delete(_)) | None => None,
+        };
+        let grace = self
+            .is_unused()
+            .then(|| self.idle_since + self.engine.limits.grace);
+        [force, expiry, stop, grace, self.sync_due]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub(super) async fn on_deadlines(&mut self) {
+        let now = Instant::now();
+        if self
+            .turn
+            .as_ref()
+            .and_then(|turn| turn.end_by)
+            .is_some_and(|at| at <= now)
+        {
+            tracing::warn!(session = %self.id, "a cancelled turn did not end by itself");
+            self.stage(Command::End(Ok(domain::event::StopReason::Cancelled)));
+            self.drop_turn();
+        }
+        let late = self.question_deadlines.iter().filter(|(_, at)| **at <= now);
+        for question in late.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.question_deadlines.remove(&question);
+            self.stage(Command::Expire(question));
+        }
+        if self.sync_due.is_some_and(|at| at <= now) {
+            self.sync_due = None;
+            self.sync_text().await;
+        }
+    }
+
+    /// Syncs streamed text on another thread. Text that comes meanwhile waits in the channel.
+    async fn sync_text(&mut self) {
+        let job = self.open.as_mut().and_then(|open| open.writer.unsynced());
+        let Some(job) = job else { return };
+        if let Err(error) = blocking(move || job.run()).await {
+            if let Some(open) = &mut self.open {
+                open.writer.fence();
+            }
+            self.fence(&error, Vec::new());
+        }
+    }
+
+    /// After everything is stored: starts what should run, and leaves when it is time.
+    pub(super) async fn carry_on(&mut self) {
+        self.start_what_waits().await;
+        if self.turn.is_some() && !self.must_interrupt() {
+            return;
+        }
+        match self.stopping.take() {
+            None => self.leave_if_unused().await,
+            Some(Stopping::Close(replies)) => {
+                self.stage(Command::Close);
+                self.commit().await;
+                let head = self.feed.head().seq;
+                replies.into_iter().for_each(|reply| reply(Ok(head)));
+                if self.directory.may_leave(self.id, self.attaches_seen).await {
+                    self.leave(Ending::Unloaded).await;
+                }
+            }
+            Some(Stopping::Delete(reply)) => {
+                self.delete().await;
+                let _ = reply.send(());
+            }
+            Some(Stopping::Shutdown(_)) => {
+                self.drop_turn();
+                self.stage(Command::Interrupt);
+                self.commit().await;
+                self.leave(Ending::Unloaded).await;
+            }
+        }
+    }
+
+    async fn start_what_waits(&mut self) {
+        if self.turn.is_some() || self.stopping.is_some() {
+            return;
+        }
+        let Some(open) = &self.open else { return };
+        if let (None, Some(next)) = (open.state.running(), open.state.next_queued()) {
+            self.next_prompter = self.queued_by.remove(&next);
+            let greeting = self.engine.greeting.clone();
+            self.stage(Command::StartQueued { greeting });
+            self.commit().await;
+        }
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.state.running().is_some())
+        {
+            let started_by = self.next_prompter.take();
+            self.start_turn(started_by);
+        } else {
+            // Nothing runs and nothing waits, so nobody's prompt does.
+            self.queued_by.clear();
+        }
+    }
+
+    fn must_interrupt(&self) -> bool {
+        matches!(&self.stopping, Some(Stopping::Shutdown(deadline)) if *deadline <= Instant::now())
+    }
+
+    fn is_unused(&self) -> bool {
+        let asked = self
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.state.questions().is_empty());
+        self.attachments.is_empty() && self.turn.is_none() && !asked
+    }
+
+    async fn leave_if_unused(&mut self) {
+        let grace_over = Instant::now() >= self.idle_since + self.engine.limits.grace;
+        if !self.is_unused() || !grace_over {
+            return;
+        }
+        if self.directory.may_leave(self.id, self.attaches_seen).await {
+            self.leave(Ending::Unloaded).await;
+        } else {
+            // Somebody is on the way in; they start a new grace time.
+            self.idle_since = Instant::now();
+        }
+    }
+
+    /// Lets go of the files, then tells the directory, which may open them again at once.
+    async fn leave(&mut self, ending: Ending) {
+        if let Some(OpenSession { mut writer, .. }) = self.open.take() {
+            let saved = blocking(move || writer.save_meta());
+            if let Err(error) = saved.await {
+                // It is a cache; the journal has everything.
+                tracing::warn!(session = %self.id, %error, "meta.json was not saved");
+            }
+        }
+        self.feed.end(ending);
+        self.ended = true;
+        self.directory.left(self.id).await;
+    }
+
+    async fn delete(&mut self) {
+        self.open = None;
+        let (store, id) = (self.engine.store.clone(), self.id);
+        if let Err(error) = blocking(move || store.delete(id)).await {
+            tracing::error!(session = %self.id, %error, "the session was not deleted");
+        }
+        self.feed.end(Ending::Deleted);
+        self.ended = true;
+        self.directory.left(self.id).await;
+    }
+}

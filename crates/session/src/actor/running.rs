@@ -1,0 +1,220 @@
+//! The running turn: starting it, storing what it reports, ending it.
+
+use std::sync::Arc;
+
+use agent::turn::{self, TurnInput};
+use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox};
+use domain::clock::Timestamp;
+use domain::event::{MessageKind, MessageStarted, StopReason};
+use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, TURN_REPORTS_MAX};
+use domain::{EventSeq, MessageId};
+use journal::StoreError;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{CANCEL_TIME_MAX, LiveTurn, SessionActor};
+use crate::handle::AttachmentId;
+use crate::state::{Command, Proposed};
+use crate::store_task::blocking;
+
+impl SessionActor {
+    /// Starts the turn that the journal says is running.
+    pub(super) fn start_turn(&mut self, started_by: Option<AttachmentId>) {
+        let Some(open) = &self.open else { return };
+        let model = self
+            .model
+            .take()
+            .unwrap_or_else(|| self.engine.provider.open());
+        let others = open
+            .state
+            .additional_directories()
+            .iter()
+            .map(Into::into)
+            .collect();
+        let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone());
+        let input = TurnInput {
+            model,
+            toolbox: Toolbox::new(roots),
+            budget: Budget::new(&self.engine.limits),
+        };
+        let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
+        let cancel = CancellationToken::new();
+        tokio::spawn(turn::run(input, sender, cancel.clone()));
+        self.turn = Some(LiveTurn {
+            reports,
+            cancel,
+            started_by,
+            end_by: None,
+        });
+    }
+
+    /// Asks the running turn to stop, closes its questions, and drops what waits behind it.
+    pub(super) fn cancel_turn(&mut self) {
+        self.stage(Command::Cancel);
+        if let Some(turn) = &mut self.turn {
+            turn.cancel.cancel();
+            turn.end_by
+                .get_or_insert_with(|| Instant::now() + CANCEL_TIME_MAX);
+        }
+    }
+
+    /// Forgets the running turn; its task notices that nobody listens and stops.
+    pub(super) fn drop_turn(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            turn.cancel.cancel();
+        }
+        self.verdicts.clear();
+        self.unable.clear();
+        self.question_deadlines.clear();
+        self.idle_since = Instant::now();
+    }
+
+    /// Handles one report; `None` is a turn that stopped without saying how.
+    pub(super) async fn on_report(&mut self, report: Option<Report>) {
+        match report {
+            Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Usage(usage)) => self.stage(Command::RecordUsage(usage)),
+            Some(Report::Context { reply }) => {
+                self.commit().await;
+                match self.context().await {
+                    Ok(messages) => drop(reply.send(messages)),
+                    Err(error) => self.fence(&error, Vec::new()),
+                }
+            }
+            Some(Report::Proposed(proposals)) => self.on_proposed(proposals),
+            Some(Report::Finished {
+                call,
+                status,
+                text,
+                stored,
+            }) => {
+                self.stage(Command::Finish { call, status, text });
+                // A store that failed ends the turn, which then waits for nothing.
+                self.staged.after(move |done| {
+                    if done.is_ok() {
+                        let _ = stored.send(());
+                    }
+                });
+            }
+            Some(Report::Ended(end)) => {
+                self.model = Some(end.model);
+                self.stage(Command::End(end.outcome));
+                self.drop_turn();
+            }
+            None => {
+                self.stage(Command::End(Err(turn::vanished())));
+                self.drop_turn();
+            }
+        }
+    }
+
+    fn on_proposed(&mut self, proposals: Vec<Proposal>) {
+        let mut calls = Vec::with_capacity(proposals.len());
+        for proposal in proposals {
+            let Proposal {
+                call,
+                name,
+                input,
+                title,
+                kind,
+                locations,
+                verdict,
+            } = proposal;
+            self.verdicts.insert(call.clone(), verdict);
+            calls.push(Proposed {
+                call,
+                name,
+                input,
+                title,
+                kind,
+                locations,
+            });
+        }
+        self.stage(Command::Propose(calls));
+    }
+
+    /// Text is shown once it is written; it is synced a little later.
+    async fn on_text(&mut self, kind: MessageKind, delta: String) {
+        if self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.cancel.is_cancelled())
+        {
+            return;
+        }
+        if let Err(error) = self.write_text(kind, &delta).await {
+            return self.fence(&error, Vec::new());
+        }
+        let sync_time = self.engine.limits.partial_sync / 2;
+        self.sync_due
+            .get_or_insert_with(|| Instant::now() + sync_time);
+    }
+
+    async fn write_text(&mut self, kind: MessageKind, delta: &str) -> Result<(), StoreError> {
+        let continues = self.open_kind == Some(kind);
+        if !continues
+            && self
+                .open
+                .as_ref()
+                .is_some_and(|open| open.state.message_open())
+        {
+            self.stage(Command::EndMessage);
+        }
+        self.commit().await;
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        if !open.state.message_open() {
+            let started = MessageStarted {
+                message_id: MessageId::random(),
+                kind,
+            };
+            let stored = open.writer.start_message(started, Timestamp::now())?;
+            open.state.apply(stored.seq, &stored.event);
+            self.feed.push(&[stored]);
+            self.open_kind = Some(kind);
+        }
+        // One write to the page cache: cheaper here than a hop to another thread.
+        let bytes = open.writer.push_text(delta)?;
+        self.feed.push_text(Arc::from(delta), bytes);
+        if bytes > self.engine.limits.streamed_message_bytes_max {
+            self.stage(Command::End(Ok(StopReason::MaxTokens)));
+            self.drop_turn();
+        }
+        Ok(())
+    }
+
+    /// The conversation so far, folded from the journal unless it is still at hand.
+    async fn context(&mut self) -> Result<Arc<Vec<Message>>, StoreError> {
+        if self.conversation.is_none() {
+            let (store, id, head) = (self.engine.store.clone(), self.id, self.feed.head().seq);
+            let folded = blocking(move || {
+                let mut reader = store.reader(id)?;
+                let mut conversation = Conversation::default();
+                let mut after = EventSeq(0);
+                while after < head {
+                    let events =
+                        reader.read_after(after, head, BATCH_EVENTS_MAX, BATCH_BYTES_MAX)?;
+                    let Some(last) = events.last() else { break };
+                    after = last.seq;
+                    for stored in &events {
+                        conversation.apply(&stored.event, |text| {
+                            // More than this of one message is no use to any model.
+                            reader
+                                .read_text(text, 0, BLOB_BYTES_MIN)
+                                .unwrap_or_default()
+                        });
+                    }
+                }
+                Ok(conversation)
+            });
+            self.conversation = Some(folded.await?);
+        }
+        Ok(self
+            .conversation
+            .as_ref()
+            .map(Conversation::messages)
+            .unwrap_or_default())
+    }
+}

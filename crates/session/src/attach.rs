@@ -1,0 +1,79 @@
+//! Entering a session: who may, and where its cursor starts.
+
+use auth::Principal;
+use domain::{Cursor, EventSeq};
+
+use crate::feed::Head;
+use crate::handle::{AttachError, From, Snapshot, TurnPhase};
+use crate::state::SessionState;
+
+/// Checks that `principal` may enter, giving the directory it believes the session to be in.
+pub(crate) fn check(
+    state: &SessionState,
+    principal: &Principal,
+    cwd: Option<&str>,
+) -> Result<(), AttachError> {
+    if principal.id() != state.owner() {
+        return Err(AttachError::NotFound);
+    }
+    if cwd.is_some_and(|cwd| !state.cwd().is_empty() && cwd != state.cwd()) {
+        return Err(AttachError::WrongCwd);
+    }
+    Ok(())
+}
+
+/// Where a follower starts, and what it must drop first.
+pub(crate) fn start(state: &SessionState, head: &Head, from: From) -> (Cursor, Option<EventSeq>) {
+    let at = |seq, offset| Cursor {
+        epoch: head.epoch,
+        seq,
+        offset,
+    };
+    match from {
+        From::Start => (at(EventSeq(0), 0), None),
+        From::Head => (at(head.seq, head.open.map_or(0, |open| open.bytes)), None),
+        From::After {
+            cursor,
+            epoch_given,
+        } => {
+            let epoch = if epoch_given {
+                cursor.epoch
+            } else {
+                head.epoch
+            };
+            let voided = state.voided_from(epoch).filter(|from| cursor.seq >= *from);
+            let past_head = (cursor.seq > head.seq).then_some(EventSeq(1));
+            match voided.or(past_head) {
+                Some(resync) => (at(EventSeq(resync.0.saturating_sub(1)), 0), Some(resync)),
+                None => (at(cursor.seq, cursor.offset), None),
+            }
+        }
+    }
+}
+
+/// How things stand now.
+pub(crate) fn snapshot(
+    state: &SessionState,
+    head: &Head,
+    resync_from: Option<EventSeq>,
+    was_loaded: bool,
+) -> Snapshot {
+    let phase = match (state.running(), state.questions()) {
+        (None, _) => TurnPhase::Idle,
+        (Some(_), []) => TurnPhase::Running,
+        (Some(_), _) => TurnPhase::Waiting,
+    };
+    Snapshot {
+        head: head.seq,
+        epoch: head.epoch,
+        resync_from,
+        mode: state.mode(),
+        questions: state.questions().to_vec(),
+        turn: state.last_turn(),
+        phase,
+        prompt_id: state
+            .running()
+            .and_then(|running| running.prompt_id.clone()),
+        was_loaded,
+    }
+}

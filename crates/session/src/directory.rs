@@ -1,0 +1,474 @@
+//! Finding sessions: one task that knows which are in memory, and brings in those that are not.
+//!
+//! Every way into a session passes here, so a session that wants to leave memory can ask whether
+//! somebody is on the way ([`DirectoryLink::may_leave`]): resuming never races with cleaning.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use agent::Provider;
+use auth::Principal;
+use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
+use domain::{FailureKind, Limits, SessionId};
+use journal::{FileStore, Meta, StoreError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::actor::{Birth, LiveMeta, SessionActor};
+use crate::handle::{AttachError, AttachReply, Attached, CommandError, Envelope, From};
+use crate::store_task::blocking;
+
+/// What all sessions of a process share.
+pub struct Engine {
+    /// Where journals are.
+    pub store: FileStore,
+    /// Where models come from.
+    pub provider: Arc<dyn Provider>,
+    /// Every bound.
+    pub limits: Limits,
+    /// What to say before a session's first prompt.
+    pub greeting: Option<String>,
+    /// What no tool may see: the data directory.
+    pub hidden: Vec<PathBuf>,
+}
+
+/// How a new session shall be.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Its working directory, absolute.
+    pub cwd: String,
+    /// Other directories it may touch.
+    pub additional_directories: Vec<String>,
+}
+
+/// One page of a list of sessions, newest first.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The sessions.
+    pub sessions: Vec<Meta>,
+    /// Where the next page starts.
+    pub next: Option<SessionId>,
+}
+
+/// The way to all sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct Sessions {
+    requests: mpsc::Sender<Request>,
+    store: FileStore,
+}
+
+impl Sessions {
+    /// Starts the directory on the current runtime.
+    #[must_use]
+    pub fn start(engine: Engine) -> Self {
+        let (requests, inbox) = mpsc::channel(MAILBOX_COMMANDS_MAX);
+        let store = engine.store.clone();
+        let link = DirectoryLink {
+            requests: requests.clone(),
+        };
+        let directory = Directory {
+            engine: Arc::new(engine),
+            link,
+            live: HashMap::new(),
+            shutdown: None,
+        };
+        tokio::spawn(directory.run(inbox));
+        Self { requests, store }
+    }
+
+    /// Makes a session that belongs to `principal`, and enters it.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        new: NewSession,
+    ) -> Result<Attached, AttachError> {
+        let (reply, attached) = oneshot::channel();
+        self.ask(
+            Request::Create {
+                principal: principal.clone(),
+                new,
+                reply,
+            },
+            attached,
+        )
+        .await
+    }
+
+    /// Enters the session `id`, bringing it into memory if need be.
+    ///
+    /// # Errors
+    /// If it is not there, not the principal's, or cannot be opened.
+    pub async fn attach(
+        &self,
+        principal: &Principal,
+        id: SessionId,
+        from: From,
+        cwd: Option<String>,
+    ) -> Result<Attached, AttachError> {
+        let (reply, attached) = oneshot::channel();
+        let entrant = Entrant {
+            principal: principal.clone(),
+            from,
+            cwd,
+            reply,
+        };
+        self.ask(Request::Attach { id, entrant }, attached).await
+    }
+
+    /// Deletes the session `id` if it is the principal's; otherwise does nothing.
+    pub async fn delete(&self, principal: &Principal, id: SessionId) {
+        let (reply, done) = oneshot::channel();
+        let request = Request::Delete {
+            principal: principal.clone(),
+            id,
+            reply,
+        };
+        if self.requests.send(request).await.is_ok() {
+            // Dropped without an answer: there was nothing to delete.
+            let _ = done.await;
+        }
+    }
+
+    /// The principal's sessions, newest first, from `after` on, in `cwd` only if given.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn list(
+        &self,
+        principal: &Principal,
+        cwd: Option<String>,
+        after: Option<SessionId>,
+    ) -> Result<Page, StoreError> {
+        let live = self.live().await;
+        let (store, owner) = (self.store.clone(), principal.id().clone());
+        blocking(move || {
+            let mut sessions = Vec::new();
+            for id in store.list()? {
+                // One that is damaged or just being deleted must not hide the others.
+                let Some(meta) = live.get(&id).cloned().or_else(|| store.meta(id).ok()) else {
+                    continue;
+                };
+                if meta.owner == owner && cwd.as_ref().is_none_or(|cwd| *cwd == meta.cwd) {
+                    sessions.push(meta);
+                }
+            }
+            Ok(page_of(sessions, after))
+        })
+        .await
+    }
+
+    /// Lets running turns end until `deadline`, interrupts the rest, and returns when every
+    /// session has left memory.
+    pub async fn shut_down(&self, deadline: Instant) {
+        let (reply, done) = oneshot::channel();
+        if self
+            .requests
+            .send(Request::ShutDown { deadline, reply })
+            .await
+            .is_ok()
+        {
+            let _ = done.await;
+        }
+    }
+
+    async fn live(&self) -> HashMap<SessionId, Meta> {
+        let (reply, live) = oneshot::channel();
+        match self.requests.send(Request::Live { reply }).await {
+            Ok(()) => live.await.unwrap_or_default(),
+            Err(_) => HashMap::new(),
+        }
+    }
+
+    async fn ask(
+        &self,
+        request: Request,
+        answer: oneshot::Receiver<Result<Attached, AttachError>>,
+    ) -> Result<Attached, AttachError> {
+        let draining = AttachError::Failed(FailureKind::Draining);
+        if self.requests.send(request).await.is_err() {
+            return Err(draining);
+        }
+        answer.await.unwrap_or(Err(draining))
+    }
+}
+
+/// An actor's way back to the directory.
+#[derive(Clone)]
+pub(crate) struct DirectoryLink {
+    requests: mpsc::Sender<Request>,
+}
+
+impl DirectoryLink {
+    /// Whether the session may leave memory: yes, if all attaches on the way to it are among the
+    /// `attaches_seen`. From then on newcomers wait until it [`left`](Self::left).
+    pub(crate) async fn may_leave(&self, id: SessionId, attaches_seen: u64) -> bool {
+        let (reply, may) = oneshot::channel();
+        let request = Request::MayLeave {
+            id,
+            attaches_seen,
+            reply,
+        };
+        // Without a directory nobody can come any more.
+        self.requests.send(request).await.is_err() || may.await.unwrap_or(true)
+    }
+
+    /// Says that the session's files are free.
+    pub(crate) async fn left(&self, id: SessionId) {
+        // Without a directory nobody needs to know.
+        let _ = self.requests.send(Request::Left { id }).await;
+    }
+}
+
+/// Somebody who wants in.
+struct Entrant {
+    principal: Principal,
+    from: From,
+    cwd: Option<String>,
+    reply: AttachReply,
+}
+
+enum Request {
+    Create {
+        principal: Principal,
+        new: NewSession,
+        reply: AttachReply,
+    },
+    Attach {
+        id: SessionId,
+        entrant: Entrant,
+    },
+    Delete {
+        principal: Principal,
+        id: SessionId,
+        reply: oneshot::Sender<()>,
+    },
+    MayLeave {
+        id: SessionId,
+        attaches_seen: u64,
+        reply: oneshot::Sender<bool>,
+    },
+    Left {
+        id: SessionId,
+    },
+    Live {
+        reply: oneshot::Sender<HashMap<SessionId, Meta>>,
+    },
+    ShutDown {
+        deadline: Instant,
+        reply: oneshot::Sender<()>,
+    },
+}
+
+/// The directory's own view of a live session.
+struct Live {
+    mailbox: mpsc::Sender<Envelope>,
+    attaches_sent: u64,
+    /// It is on its way out; these wait for it to be gone.
+    leaving: Option<Vec<Entrant>>,
+    meta: LiveMeta,
+}
+
+struct Directory {
+    engine: Arc<Engine>,
+    link: DirectoryLink,
+    live: HashMap<SessionId, Live>,
+    shutdown: Option<(Instant, Vec<oneshot::Sender<()>>)>,
+}
+
+impl Directory {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
+        while let Some(request) = inbox.recv().await {
+            self.handle(request);
+            if self.shutdown.is_some() && self.live.is_empty() {
+                for reply in self
+                    .shutdown
+                    .take()
+                    .into_iter()
+                    .flat_map(|(_, replies)| replies)
+                {
+                    let _ = reply.send(());
+                }
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, request: Request) {
+        match request {
+            Request::Create {
+                principal,
+                new,
+                reply,
+            } => {
+                let id = SessionId::random();
+                let entrant = Entrant {
+                    principal: principal.clone(),
+                    from: From::Head,
+                    cwd: None,
+                    reply,
+                };
+                self.enter(id, Birth::New(principal, new), entrant);
+            }
+            Request::Attach { id, entrant } => self.enter(id, Birth::Load, entrant),
+            Request::Delete {
+                principal,
+                id,
+                reply,
+            } => {
+                self.bring_in(id, Birth::Load)
+                    .try_send(Envelope::Delete { principal, reply })
+                    .ok();
+            }
+            Request::MayLeave {
+                id,
+                attaches_seen,
+                reply,
+            } => {
+                let may = self
+                    .live
+                    .get_mut(&id)
+                    .is_none_or(|live| live.may_leave(attaches_seen));
+                let _ = reply.send(may);
+            }
+            Request::Left { id } => {
+                let parked = self.live.remove(&id).and_then(|live| live.leaving);
+                for entrant in parked.unwrap_or_default() {
+                    self.enter(id, Birth::Load, entrant);
+                }
+            }
+            Request::Live { reply } => {
+                let metas = self.live.iter().filter_map(|(id, live)| {
+                    let meta = live.meta.lock().unwrap_or_else(PoisonError::into_inner);
+                    meta.clone().map(|meta| (*id, meta))
+                });
+                let _ = reply.send(metas.collect());
+            }
+            Request::ShutDown { deadline, reply } => self.shut_down(deadline, reply),
+        }
+    }
+
+    /// Sends `entrant` to the session, which is brought in first if need be.
+    fn enter(&mut self, id: SessionId, birth: Birth, entrant: Entrant) {
+        if self.shutdown.is_some() {
+            return entrant.refuse(CommandError::Failed(FailureKind::Draining));
+        }
+        if let Some(Live {
+            leaving: Some(parked),
+            ..
+        }) = self.live.get_mut(&id)
+        {
+            if parked.len() < MAILBOX_COMMANDS_MAX {
+                parked.push(entrant);
+            } else {
+                entrant.refuse(CommandError::Limit("attaches_waiting"));
+            }
+            return;
+        }
+        let mailbox = self.bring_in(id, birth);
+        match mailbox.try_send(entrant.into_envelope()) {
+            Ok(()) => {
+                if let Some(live) = self.live.get_mut(&id) {
+                    live.attaches_sent += 1;
+                }
+            }
+            Err(error) => error
+                .into_inner()
+                .refuse(CommandError::Limit("commands_waiting")),
+        }
+    }
+
+    /// The session's mailbox; starts its actor if it is not in memory.
+    fn bring_in(&mut self, id: SessionId, birth: Birth) -> mpsc::Sender<Envelope> {
+        if let Some(live) = self.live.get(&id) {
+            return live.mailbox.clone();
+        }
+        let (mailbox, receiver) = mpsc::channel(MAILBOX_COMMANDS_MAX);
+        let meta: LiveMeta = Arc::new(Mutex::new(None));
+        let actor = SessionActor::new(
+            id,
+            Arc::clone(&self.engine),
+            self.link.clone(),
+            (mailbox.clone(), receiver),
+            Arc::clone(&meta),
+        );
+        tokio::spawn(actor.run(birth));
+        let live = Live {
+            mailbox: mailbox.clone(),
+            attaches_sent: 0,
+            leaving: None,
+            meta,
+        };
+        self.live.insert(id, live);
+        mailbox
+    }
+
+    fn shut_down(&mut self, deadline: Instant, reply: oneshot::Sender<()>) {
+        let (_, replies) = self.shutdown.get_or_insert_with(|| (deadline, Vec::new()));
+        replies.push(reply);
+        for live in self.live.values() {
+            let mailbox = live.mailbox.clone();
+            // The mailbox may be full; the actor empties it without waiting for anyone.
+            tokio::spawn(async move { mailbox.send(Envelope::Shutdown { deadline }).await });
+        }
+    }
+}
+
+impl Live {
+    fn may_leave(&mut self, attaches_seen: u64) -> bool {
+        let nobody_coming = self.attaches_sent == attaches_seen;
+        if nobody_coming {
+            self.leaving = Some(Vec::new());
+        }
+        nobody_coming
+    }
+}
+
+impl Entrant {
+    fn into_envelope(self) -> Envelope {
+        let Self {
+            principal,
+            from,
+            cwd,
+            reply,
+        } = self;
+        Envelope::Attach {
+            principal,
+            from,
+            cwd,
+            reply,
+        }
+    }
+
+    fn refuse(self, error: CommandError) {
+        self.into_envelope().refuse(error);
+    }
+}
+
+/// The page after `after`, newest first.
+fn page_of(mut sessions: Vec<Meta>, after: Option<SessionId>) -> Page {
+    sessions.sort_by(|a, b| {
+        b.updated_at
+            .0
+            .total_cmp(&a.updated_at.0)
+            .then(a.id.cmp(&b.id))
+    });
+    let start = match after {
+        Some(after) => sessions
+            .iter()
+            .position(|meta| meta.id == after)
+            .map_or(0, |at| at + 1),
+        None => 0,
+    };
+    let mut rest = sessions.split_off(start);
+    let more = rest.len() > LIST_PAGE_MAX;
+    rest.truncate(LIST_PAGE_MAX);
+    let next = rest.last().filter(|_| more).map(|meta| meta.id);
+    Page {
+        sessions: rest,
+        next,
+    }
+}

@@ -1,0 +1,352 @@
+//! What others hold of a session: a handle to act through, and the words used with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use auth::Principal;
+use domain::ids::PermissionId;
+use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, TurnId};
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::mode::Mode;
+use crate::state::{Question, TurnOutcome};
+use crate::subscription::Subscription;
+
+/// How the session's answer gets back to whoever asked. Called by the session, so it must not
+/// block, and before the change is shown to any follower.
+pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
+
+/// The right to act on one session, and the reason why it stays in memory.
+///
+/// Only [`Sessions::attach`](crate::Sessions::attach) and `create` make one; dropping it detaches.
+#[derive(Clone)]
+pub struct SessionHandle {
+    id: SessionId,
+    principal: Principal,
+    mailbox: mpsc::Sender<Envelope>,
+    presence: Arc<Presence>,
+}
+
+/// A prompt as a client sent it.
+#[derive(Clone, Debug, Default)]
+pub struct Prompt {
+    /// Its text.
+    pub text: String,
+    /// Its ACP content blocks.
+    pub blocks: Vec<Value>,
+    /// The client's name for it.
+    pub prompt_id: Option<PromptId>,
+    /// Its name as a message, which its sender chose to recognise it in the stream.
+    pub message_id: Option<MessageId>,
+    /// Wait behind a running turn.
+    pub queue: bool,
+}
+
+/// What became of a prompt when it was received.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Accepted {
+    /// It is this turn, which runs; its end comes with the session's stream.
+    Turn(TurnId),
+    /// It waits at this event; a later `turn.started` or `prompt.dropped` names it.
+    Queued(EventSeq),
+    /// It was sent before and is over.
+    Over(Outcome),
+}
+
+/// How a prompt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// By its turn's end.
+    Turn(TurnOutcome),
+    /// It never ran.
+    Dropped,
+}
+
+/// A client's answer to a permission question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The person chose an option.
+    Selected(String),
+    /// The person dismissed the question.
+    Dismissed,
+    /// This client cannot answer: it failed, or chose something that was not offered.
+    Unable,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// One turn at a time.
+    #[error("a turn is already running")]
+    Busy,
+    /// Something is full; the name says what.
+    #[error("too many: {0}")]
+    Limit(&'static str),
+    /// The session is not here any more.
+    #[error("the session has closed")]
+    Closed,
+    /// The store or the server cannot take it now.
+    #[error("the session could not store the change")]
+    Failed(FailureKind),
+}
+
+/// Why a session could not be entered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// There is none, or it is somebody else's: the two are not told apart.
+    #[error("there is no such session")]
+    NotFound,
+    /// The given directory is not the session's.
+    #[error("cwd differs from the session's")]
+    WrongCwd,
+    /// It is there but cannot be opened.
+    #[error("the session could not be opened")]
+    Failed(FailureKind),
+    /// Too much waits for it.
+    #[error("too many: {0}")]
+    Limit(&'static str),
+}
+
+/// Where to start following.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// Everything.
+    Start,
+    /// Only what comes now.
+    Head,
+    /// After a cursor; without an epoch it counts as current.
+    After {
+        /// Sequence number and offset; its epoch is the given one.
+        cursor: Cursor,
+        /// Whether the client named the epoch.
+        epoch_given: bool,
+    },
+}
+
+/// What entering a session gives.
+pub struct Attached {
+    /// To act.
+    pub handle: SessionHandle,
+    /// To follow.
+    pub subscription: Subscription,
+    /// How things stood at that moment.
+    pub snapshot: Snapshot,
+}
+
+/// A session at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The newest event.
+    pub head: EventSeq,
+    /// The journal's epoch.
+    pub epoch: u64,
+    /// Where the client must drop what it holds.
+    pub resync_from: Option<EventSeq>,
+    /// The permission mode.
+    pub mode: Mode,
+    /// Open questions to ask this client too.
+    pub questions: Vec<Question>,
+    /// The newest turn.
+    pub turn: TurnId,
+    /// What it is doing.
+    pub phase: TurnPhase,
+    /// The client's name for its prompt.
+    pub prompt_id: Option<PromptId>,
+    /// The attach named directories or servers for a session that was loaded already.
+    pub was_loaded: bool,
+}
+
+/// What a session's newest turn is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnPhase {
+    /// It works.
+    Running,
+    /// It waits for a person.
+    Waiting,
+    /// There is none, or it is over.
+    Idle,
+}
+
+impl SessionHandle {
+    pub(crate) fn new(
+        id: SessionId,
+        principal: Principal,
+        mailbox: mpsc::Sender<Envelope>,
+        presence: Arc<Presence>,
+    ) -> Self {
+        Self {
+            id,
+            principal,
+            mailbox,
+            presence,
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Prompts. `reply` learns whether it was accepted; the turn's end comes with the stream.
+    pub fn prompt(&self, prompt: Prompt, reply: Reply<Result<Accepted, CommandError>>) {
+        self.send(Envelope::Prompt {
+            prompt,
+            from: self.presence.id,
+            reply,
+        });
+    }
+
+    /// Cancels the running turn, and all prompts sent before.
+    ///
+    /// It waits behind nothing and cannot be refused.
+    pub fn cancel(&self) {
+        self.presence.bell.cancels.fetch_add(1, Ordering::AcqRel);
+        self.presence.bell.notify.notify_one();
+    }
+
+    /// Takes back a queued prompt.
+    pub fn drop_queued(&self, queued: EventSeq) {
+        self.send(Envelope::DropQueued(queued));
+    }
+
+    /// Changes the permission mode.
+    pub fn set_mode(&self, mode: Mode, reply: Reply<Result<(), CommandError>>) {
+        self.send(Envelope::SetMode { mode, reply });
+    }
+
+    /// Asks for the permission mode.
+    pub fn mode(&self, reply: Reply<Result<Mode, CommandError>>) {
+        self.send(Envelope::Mode { reply });
+    }
+
+    /// Answers a permission question.
+    pub fn answer(&self, question: PermissionId, answer: Answer) {
+        let (from, by) = (self.presence.id, self.principal.id().clone());
+        self.send(Envelope::Answer {
+            question,
+            answer,
+            from,
+            by,
+        });
+    }
+
+    /// Leaves for good: closes the session if nobody else is there. `reply` learns up to which
+    /// event to read before leaving.
+    pub fn close(&self, reply: Reply<Result<EventSeq, CommandError>>) {
+        self.send(Envelope::Close {
+            from: self.presence.id,
+            reply,
+        });
+    }
+
+    fn send(&self, envelope: Envelope) {
+        match self.mailbox.try_send(envelope) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(envelope)) => {
+                envelope.refuse(CommandError::Limit("commands_waiting"));
+            }
+            Err(mpsc::error::TrySendError::Closed(envelope)) => {
+                envelope.refuse(CommandError::Closed);
+            }
+        }
+    }
+}
+
+/// Which attachment something came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AttachmentId(pub(crate) u64);
+
+/// A client's being there. The actor holds it weakly; the last handle's drop rings the bell.
+pub(crate) struct Presence {
+    pub(crate) id: AttachmentId,
+    bell: Arc<Bell>,
+}
+
+impl Presence {
+    pub(crate) fn new(id: AttachmentId, bell: Arc<Bell>) -> Arc<Self> {
+        Arc::new(Self { id, bell })
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.bell.notify.notify_one();
+    }
+}
+
+/// What wakes an actor without going through its mailbox.
+#[derive(Default)]
+pub(crate) struct Bell {
+    pub(crate) notify: Notify,
+    pub(crate) cancels: AtomicU64,
+}
+
+/// What the actor's mailbox takes.
+pub(crate) enum Envelope {
+    Attach {
+        principal: Principal,
+        from: From,
+        cwd: Option<String>,
+        reply: AttachReply,
+    },
+    Prompt {
+        prompt: Prompt,
+        from: AttachmentId,
+        reply: Reply<Result<Accepted, CommandError>>,
+    },
+    DropQueued(EventSeq),
+    SetMode {
+        mode: Mode,
+        reply: Reply<Result<(), CommandError>>,
+    },
+    Mode {
+        reply: Reply<Result<Mode, CommandError>>,
+    },
+    Answer {
+        question: PermissionId,
+        answer: Answer,
+        from: AttachmentId,
+        by: domain::PrincipalId,
+    },
+    Close {
+        from: AttachmentId,
+        reply: Reply<Result<EventSeq, CommandError>>,
+    },
+    Delete {
+        principal: Principal,
+        reply: oneshot::Sender<()>,
+    },
+    /// Stop: let a running turn end until the deadline, then interrupt it.
+    Shutdown {
+        deadline: tokio::time::Instant,
+    },
+}
+
+/// Where an attach is answered.
+pub(crate) type AttachReply = oneshot::Sender<Result<Attached, AttachError>>;
+
+impl Envelope {
+    /// Answers without doing anything.
+    pub(crate) fn refuse(self, error: CommandError) {
+        match self {
+            Self::Attach { reply, .. } => {
+                // The asker may have gone; there is nobody to tell then.
+                let _ = reply.send(Err(match error {
+                    CommandError::Limit(name) => AttachError::Limit(name),
+                    CommandError::Failed(kind) => AttachError::Failed(kind),
+                    CommandError::Busy | CommandError::Closed => AttachError::NotFound,
+                }));
+            }
+            Self::Prompt { reply, .. } => reply(Err(error)),
+            Self::SetMode { reply, .. } => reply(Err(error)),
+            Self::Mode { reply } => reply(Err(error)),
+            Self::Close { reply, .. } => reply(Err(error)),
+            Self::Delete { .. }
+            | Self::DropQueued(_)
+            | Self::Answer { .. }
+            | Self::Shutdown { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What can be asked of a session, and why it may refuse.
+
+use domain::event::{ToolKind, ToolLocation, ToolStatus, Usage};
+use domain::ids::PermissionId;
+use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
+use serde_json::Value;
+
+use super::{Fate, TurnOutcome};
+use crate::mode::Mode;
+
+/// Something somebody wants to happen.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A client prompts.
+    Prompt {
+        /// The prompt's text.
+        text: String,
+        /// The prompt as ACP content blocks.
+        blocks: Vec<Value>,
+        /// Its name as a message.
+        message_id: MessageId,
+        /// The client's name for it.
+        prompt_id: Option<PromptId>,
+        /// Wait behind a running turn instead of being refused.
+        queue: bool,
+        /// What to say before the first prompt.
+        greeting: Option<String>,
+    },
+    /// The oldest queued prompt's time has come.
+    StartQueued {
+        /// What to say before the first prompt.
+        greeting: Option<String>,
+    },
+    /// A client takes back a queued prompt.
+    DropQueued(EventSeq),
+    /// A client cancels the running turn and all that waits behind it.
+    Cancel,
+    /// A client changes the mode.
+    SetMode(Mode),
+    /// A client answers a question.
+    Answer {
+        /// Which one.
+        question: PermissionId,
+        /// The option chosen, or `None` when the person dismissed it.
+        option_id: Option<String>,
+        /// Who answered.
+        by: PrincipalId,
+    },
+    /// Nobody is left who could answer.
+    Deny(PermissionId),
+    /// Nobody answered in time.
+    Expire(PermissionId),
+    /// The running turn wants tools.
+    Propose(Vec<Proposed>),
+    /// A tool ended.
+    Finish {
+        /// The call.
+        call: CallId,
+        /// How.
+        status: ToolStatus,
+        /// With what.
+        text: String,
+    },
+    /// The running turn's model used tokens.
+    RecordUsage(Usage),
+    /// The running turn's streamed message is complete.
+    EndMessage,
+    /// The running turn ended.
+    End(TurnOutcome),
+    /// The process ends, or ended, while the turn ran.
+    Interrupt,
+    /// The last client closes the session.
+    Close,
+}
+
+/// A call that a turn wants, as it is to be stored.
+#[derive(Clone, Debug)]
+pub struct Proposed {
+    /// Its name.
+    pub call: CallId,
+    /// The tool.
+    pub name: String,
+    /// Its input.
+    pub input: Value,
+    /// How it is shown.
+    pub title: String,
+    /// What kind of act it is.
+    pub kind: ToolKind,
+    /// The files it touches.
+    pub locations: Vec<ToolLocation>,
+}
+
+/// Why a command changes nothing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Rejected {
+    /// One turn at a time.
+    #[error("a turn is already running")]
+    Busy,
+    /// Too many prompts wait.
+    #[error("too many prompts are waiting")]
+    QueueFull,
+    /// This prompt was stored before; this is what became of it.
+    #[error("this prompt was sent before")]
+    Repeated(Fate),
+    /// It concerns something that is over: a late answer, a late report. Nothing to do.
+    #[error("its time has passed")]
+    Late,
+}

@@ -1,0 +1,389 @@
+//! The rules: what each command means now.
+
+use domain::event::{
+    AnswerOutcome, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PromptDropped,
+    PromptQueued, SessionClosed, SessionUpdated, StopReason, ToolResult, ToolStatus, ToolUse,
+    TurnInterrupted, TurnResult, TurnStarted, UsageRecorded, UserMessage,
+};
+use domain::ids::PermissionId;
+use domain::limits::QUEUED_PROMPTS_MAX;
+use domain::{Event, EventSeq, MessageId, PrincipalId, PromptId, TurnId};
+use journal::Entry;
+use serde_json::Value;
+
+use super::command::Proposed;
+use super::{Command, Fate, Rejected, Running, SessionState, TurnOutcome, find_option};
+use crate::policy::{self, Ruling};
+
+/// Characters of a title made from a prompt: what fits a list's column.
+const TITLE_CHARS_MAX: usize = 60;
+
+/// A prompt about to become a turn.
+struct Starting {
+    text: String,
+    blocks: Vec<Value>,
+    message_id: Option<MessageId>,
+    prompt_id: Option<PromptId>,
+    queued: Option<EventSeq>,
+    greeting: Option<String>,
+}
+
+impl SessionState {
+    /// Says what `command` means now, as entries for the journal. Changes nothing.
+    ///
+    /// # Errors
+    /// If it may not happen, or if there is nothing to do.
+    pub fn decide(&self, command: Command) -> Result<Vec<Entry>, Rejected> {
+        match command {
+            Command::Prompt {
+                text,
+                blocks,
+                message_id,
+                prompt_id,
+                queue,
+                greeting,
+            } => {
+                let message_id = Some(message_id);
+                let queued = None;
+                self.prompt(
+                    Starting {
+                        text,
+                        blocks,
+                        message_id,
+                        prompt_id,
+                        queued,
+                        greeting,
+                    },
+                    queue,
+                )
+            }
+            Command::StartQueued { greeting } => self.start_queued(greeting),
+            Command::DropQueued(queued) => {
+                let waits = self.queue.iter().any(|waiting| waiting.seq == queued);
+                if waits {
+                    Ok(vec![dropped(queued)])
+                } else {
+                    Err(Rejected::Late)
+                }
+            }
+            Command::Cancel => Ok(self.cancel()),
+            Command::SetMode(mode) if mode == self.mode => Ok(Vec::new()),
+            Command::SetMode(mode) => Ok(vec![entry(ModeChanged {
+                mode: mode.name().to_owned(),
+            })]),
+            Command::Answer {
+                question,
+                option_id,
+                by,
+            } => self.answer(&question, option_id.as_deref(), &by),
+            Command::Deny(question) => self.close_question(&question, AnswerOutcome::Denied),
+            Command::Expire(question) => self.close_question(&question, AnswerOutcome::Expired),
+            Command::Propose(calls) => Ok(self.propose(self.current()?, calls)),
+            Command::Finish { call, status, text } => self.finish(&call, status, text),
+            Command::RecordUsage(usage) => {
+                let turn = self.current()?.turn;
+                Ok(vec![entry(UsageRecorded { turn, usage })])
+            }
+            Command::EndMessage => {
+                self.current()?;
+                Ok(self.end_message(false))
+            }
+            Command::End(outcome) => self.end(outcome),
+            Command::Interrupt => self.interrupt(),
+            Command::Close => Ok(vec![entry(SessionClosed {})]),
+        }
+    }
+
+    fn prompt(&self, starting: Starting, queue: bool) -> Result<Vec<Entry>, Rejected> {
+        if let Some(prompt_id) = &starting.prompt_id {
+            let waiting = self
+                .queue
+                .iter()
+                .find(|queued| queued.prompt_id.as_ref() == Some(prompt_id));
+            if let Some(waiting) = waiting {
+                return Err(Rejected::Repeated(Fate::Queued(waiting.seq)));
+            }
+            if let Some(fate) = self.prompts.get(prompt_id) {
+                return Err(Rejected::Repeated(fate.clone()));
+            }
+        }
+        match (self.running.is_some() || self.has_queue(), queue) {
+            (false, _) => Ok(self.start(starting)),
+            (true, false) => Err(Rejected::Busy),
+            (true, true) if self.queue.len() >= QUEUED_PROMPTS_MAX => Err(Rejected::QueueFull),
+            (true, true) => {
+                let Starting {
+                    text,
+                    blocks,
+                    message_id,
+                    prompt_id,
+                    ..
+                } = starting;
+                Ok(vec![entry(PromptQueued {
+                    message_id,
+                    prompt_id,
+                    text,
+                    blocks,
+                })])
+            }
+        }
+    }
+
+    fn start_queued(&self, greeting: Option<String>) -> Result<Vec<Entry>, Rejected> {
+        match (&self.running, self.queue.front()) {
+            (None, Some(next)) => Ok(self.start(Starting {
+                text: next.text.clone(),
+                blocks: next.blocks.clone(),
+                message_id: next.message_id.clone(),
+                prompt_id: next.prompt_id.clone(),
+                queued: Some(next.seq),
+                greeting,
+            })),
+            (Some(_), _) | (None, None) => Err(Rejected::Late),
+        }
+    }
+
+    fn start(&self, starting: Starting) -> Vec<Entry> {
+        let mut entries = Vec::with_capacity(4);
+        if let (false, Some(text)) = (self.greeted, starting.greeting) {
+            let message_id = Some(MessageId::random());
+            entries.push(entry(Notice {
+                kind: "greeting".to_owned(),
+                message_id,
+                text,
+            }));
+        }
+        if self.title.is_none() {
+            let title = Some(title_of(&starting.text));
+            entries.push(entry(SessionUpdated {
+                title,
+                config: None,
+                archived: None,
+            }));
+        }
+        entries.push(entry(UserMessage {
+            text: starting.text,
+            blocks: starting.blocks,
+            message_id: starting.message_id,
+            prompt_id: starting.prompt_id.clone(),
+        }));
+        entries.push(entry(TurnStarted {
+            turn: TurnId(self.turns_started + 1),
+            prompt_id: starting.prompt_id,
+            queued: starting.queued,
+        }));
+        entries
+    }
+
+    /// Closes the open questions and drops the queue; the turn itself ends by its own report.
+    fn cancel(&self) -> Vec<Entry> {
+        let questions = self.questions.iter();
+        let closed = questions
+            .map(|question| answered(&question.asked.id, AnswerOutcome::Cancelled, None, None));
+        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq));
+        closed.chain(unqueued).collect()
+    }
+
+    fn answer(
+        &self,
+        question: &PermissionId,
+        option_id: Option<&str>,
+        by: &PrincipalId,
+    ) -> Result<Vec<Entry>, Rejected> {
+        let open = self.question(question)?;
+        let allowed = option_id
+            .and_then(|id| find_option(&open.options, id))
+            .is_some_and(|option| option.kind.allows());
+        let outcome = if allowed {
+            AnswerOutcome::Allowed
+        } else {
+            AnswerOutcome::Denied
+        };
+        let mut entries = vec![answered(question, outcome, option_id, Some(by.as_str()))];
+        if !allowed {
+            entries.push(denied(open, ""));
+        }
+        Ok(entries)
+    }
+
+    fn close_question(
+        &self,
+        question: &PermissionId,
+        outcome: AnswerOutcome,
+    ) -> Result<Vec<Entry>, Rejected> {
+        let open = self.question(question)?;
+        Ok(vec![
+            answered(question, outcome, None, None),
+            denied(open, "Nobody allowed it."),
+        ])
+    }
+
+    fn propose(&self, running: &Running, calls: Vec<Proposed>) -> Vec<Entry> {
+        let mut entries = self.end_message(false);
+        let mut judged = Vec::new();
+        for call in calls {
+            let ruling = policy::judge(self.mode, &call.name, &self.always);
+            match ruling {
+                Ruling::Allow => {}
+                Ruling::Ask => judged.push(entry(PermissionAsked {
+                    id: PermissionId::random(),
+                    call_id: call.call.clone(),
+                    options: policy::options(&call.name),
+                    title: call.title.clone(),
+                    kind: call.kind,
+                })),
+                Ruling::Deny(reason) => {
+                    judged.push(result(call.call.clone(), ToolStatus::Denied, reason));
+                }
+            }
+            entries.push(entry(ToolUse {
+                turn: running.turn,
+                call_id: call.call,
+                name: call.name,
+                input: call.input,
+                title: call.title,
+                kind: call.kind,
+                locations: call.locations,
+            }));
+        }
+        entries.extend(judged);
+        entries
+    }
+
+    fn finish(
+        &self,
+        call: &domain::CallId,
+        status: ToolStatus,
+        text: String,
+    ) -> Result<Vec<Entry>, Rejected> {
+        if !self.calls.iter().any(|open| open.id == *call) {
+            return Err(Rejected::Late);
+        }
+        Ok(vec![entry(ToolResult {
+            call_id: call.clone(),
+            status,
+            text,
+            blocks: Vec::new(),
+        })])
+    }
+
+    fn end(&self, outcome: TurnOutcome) -> Result<Vec<Entry>, Rejected> {
+        let running = self.current()?;
+        let clean = matches!(outcome, Ok(reason) if reason != StopReason::Cancelled);
+        let mut entries = self.end_message(!clean);
+        entries.extend(self.close_calls(ToolStatus::Cancelled, ToolStatus::Cancelled));
+        let (stop_reason, error) = match outcome {
+            Ok(reason) => (Some(reason), None),
+            Err(error) => (None, Some(error)),
+        };
+        let usage = Some(running.usage);
+        entries.push(entry(TurnResult {
+            turn: running.turn,
+            stop_reason,
+            error,
+            usage,
+        }));
+        Ok(entries)
+    }
+
+    fn interrupt(&self) -> Result<Vec<Entry>, Rejected> {
+        let mut entries = self.end_message(true);
+        entries.extend(self.close_calls(ToolStatus::NotRun, ToolStatus::Unknown));
+        entries.extend(self.queue.iter().map(|queued| dropped(queued.seq)));
+        if let Some(running) = &self.running {
+            entries.push(entry(TurnInterrupted { turn: running.turn }));
+        }
+        if entries.is_empty() {
+            Err(Rejected::Late)
+        } else {
+            Ok(entries)
+        }
+    }
+
+    fn end_message(&self, partial: bool) -> Vec<Entry> {
+        if self.message_open {
+            vec![Entry::EndMessage { partial }]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Gives every open question and call its end: `waiting` for calls that nobody allowed,
+    /// `running` for those that may have begun.
+    fn close_calls(&self, waiting: ToolStatus, running: ToolStatus) -> Vec<Entry> {
+        let questions = self.questions.iter();
+        let mut entries: Vec<Entry> = questions
+            .map(|question| answered(&question.asked.id, AnswerOutcome::Cancelled, None, None))
+            .collect();
+        entries.extend(self.calls.iter().map(|call| {
+            let status = if call.allowed_by.is_some() {
+                running
+            } else {
+                waiting
+            };
+            result(call.id.clone(), status, "")
+        }));
+        entries
+    }
+
+    fn question(&self, id: &PermissionId) -> Result<&PermissionAsked, Rejected> {
+        let open = self
+            .questions
+            .iter()
+            .find(|question| question.asked.id == *id);
+        open.map(|question| &question.asked).ok_or(Rejected::Late)
+    }
+
+    fn current(&self) -> Result<&Running, Rejected> {
+        self.running.as_ref().ok_or(Rejected::Late)
+    }
+}
+
+fn entry(event: impl Into<Event>) -> Entry {
+    Entry::Event(event.into())
+}
+
+fn dropped(queued: EventSeq) -> Entry {
+    entry(PromptDropped { queued })
+}
+
+fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {
+    entry(ToolResult {
+        call_id,
+        status,
+        text: text.to_owned(),
+        blocks: Vec::new(),
+    })
+}
+
+fn denied(asked: &PermissionAsked, reason: &str) -> Entry {
+    result(asked.call_id.clone(), ToolStatus::Denied, reason)
+}
+
+fn answered(
+    id: &PermissionId,
+    outcome: AnswerOutcome,
+    option_id: Option<&str>,
+    by: Option<&str>,
+) -> Entry {
+    entry(PermissionAnswered {
+        id: id.clone(),
+        outcome,
+        option_id: option_id.map(str::to_owned),
+        by: by.map(str::to_owned),
+    })
+}
+
+/// The first line of a prompt, as long as a title may be.
+fn title_of(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default().trim();
+    let mut title: String = line.chars().take(TITLE_CHARS_MAX).collect();
+    if title.chars().count() < line.chars().count() {
+        title.push('…');
+    }
+    if title.is_empty() {
+        "Untitled".to_owned()
+    } else {
+        title
+    }
+}

@@ -1,0 +1,346 @@
+//! The rules of a session as stories: a command, then indented what it means.
+
+use domain::event::{StopReason, ToolKind, ToolStatus};
+use domain::ids::PermissionId;
+use domain::{CallId, Event, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
+use journal::Entry;
+use serde_json::json;
+
+use super::{Command, Fate, Proposed, Rejected, SessionState};
+
+/// Runs the story: lines at the margin are commands, indented ones what must follow.
+fn check(story: &str) {
+    let mut state = SessionState::default();
+    let created = json!({"owner": "local", "cwd": "/w", "epoch": 0}).to_string();
+    state.apply(
+        state.head().next(),
+        &Event::from_json("session.created", &created).unwrap(),
+    );
+    let mut told = String::from("\n");
+    for line in story
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with(' '))
+    {
+        told.push_str(&format!("{line}\n"));
+        if line == "text" {
+            let started = json!({"messageId": "m", "kind": "text"}).to_string();
+            let event = Event::from_json("message.started", &started).unwrap();
+            state.apply(state.head().next(), &event);
+            continue;
+        }
+        match state.decide(command(line, &state)) {
+            Err(rejected) => told.push_str(&format!("    rejected: {}\n", refusal(&rejected))),
+            Ok(entries) => {
+                for entry in &entries {
+                    told.push_str(&format!("    {}\n", shown(entry)));
+                    state.apply_entry(state.head().next(), entry);
+                }
+            }
+        }
+    }
+    assert_eq!(told, story);
+}
+
+fn command(line: &str, state: &SessionState) -> Command {
+    let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let question = || {
+        state
+            .questions()
+            .first()
+            .map_or(PermissionId::new("?"), |q| q.asked.id.clone())
+    };
+    let prompt = |queue| {
+        let (text, id) = rest.split_once(" as ").unwrap_or((rest, ""));
+        let prompt_id = (!id.is_empty()).then(|| PromptId::new(id));
+        Command::Prompt {
+            text: text.to_owned(),
+            blocks: vec![],
+            message_id: MessageId::new("u"),
+            prompt_id,
+            queue,
+            greeting: Some("hi".to_owned()),
+        }
+    };
+    match verb {
+        "prompt" => prompt(false),
+        "queue" => prompt(true),
+        "next" => Command::StartQueued { greeting: None },
+        "cancel" => Command::Cancel,
+        "mode" => Command::SetMode(rest.parse().unwrap()),
+        "propose" => Command::Propose(rest.split(' ').map(proposed).collect()),
+        "answer" => Command::Answer {
+            question: question(),
+            option_id: Some(rest.to_owned()),
+            by: PrincipalId::local(),
+        },
+        "dismiss" => Command::Answer {
+            question: question(),
+            option_id: None,
+            by: PrincipalId::local(),
+        },
+        "expire" => Command::Expire(question()),
+        "finish" => Command::Finish {
+            call: CallId::new(rest),
+            status: ToolStatus::Completed,
+            text: "done".to_owned(),
+        },
+        "end" => Command::End(Ok(StopReason::EndTurn)),
+        "end-cancelled" => Command::End(Ok(StopReason::Cancelled)),
+        "fail" => Command::End(Err(TurnError::new(FailureKind::ModelError, "broken"))),
+        "interrupt" => Command::Interrupt,
+        other => panic!("no such verb: {other}"),
+    }
+}
+
+/// `write:c1` is a call `c1` of `write`.
+fn proposed(word: &str) -> Proposed {
+    let (name, call) = word.split_once(':').unwrap();
+    Proposed {
+        call: CallId::new(call),
+        name: name.to_owned(),
+        input: json!({}),
+        title: name.to_owned(),
+        kind: ToolKind::Other,
+        locations: vec![],
+    }
+}
+
+fn refusal(rejected: &Rejected) -> String {
+    match rejected {
+        Rejected::Repeated(Fate::Ended(outcome)) => format!("repeated, ended {}", outcome.is_ok()),
+        Rejected::Repeated(fate) => format!("repeated, {fate:?}"),
+        Rejected::Busy | Rejected::QueueFull | Rejected::Late => rejected.to_string(),
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the rest is told by its name alone"
+)]
+fn shown(entry: &Entry) -> String {
+    let event = match entry {
+        Entry::EndMessage { partial } => return format!("end of message, partial {partial}"),
+        Entry::Event(event) => event,
+    };
+    let detail = match event {
+        Event::UserMessage(message) => message.text.clone(),
+        Event::TurnStarted(started) => started.turn.0.to_string(),
+        Event::ToolUse(used) => used.call_id.to_string(),
+        Event::ToolResult(result) => format!("{} {:?}", result.call_id, result.status),
+        Event::PermissionAsked(asked) => asked.call_id.to_string(),
+        Event::PermissionAnswered(answered) => format!("{:?}", answered.outcome),
+        Event::TurnResult(result) => match (&result.error, result.stop_reason) {
+            (Some(error), _) => error.kind.name().to_owned(),
+            (None, reason) => format!("{:?}", reason.unwrap()),
+        },
+        Event::PromptDropped(dropped) => dropped.queued.to_string(),
+        Event::ModeChanged(changed) => changed.mode.clone(),
+        Event::TurnInterrupted(interrupted) => interrupted.turn.0.to_string(),
+        _ => String::new(),
+    };
+    format!("{} {detail}", event.kind()).trim_end().to_owned()
+}
+
+#[test]
+fn a_second_prompt_is_refused_while_a_turn_runs() {
+    check(
+        "
+prompt hello
+    notice
+    session.updated
+    user.message hello
+    turn.started 1
+prompt again
+    rejected: a turn is already running
+end
+    result EndTurn
+prompt again
+    user.message again
+    turn.started 2
+",
+    );
+}
+
+#[test]
+fn a_queued_prompt_runs_after_the_turn_and_cancel_drops_it() {
+    check(
+        "
+prompt one
+    notice
+    session.updated
+    user.message one
+    turn.started 1
+queue two
+    prompt.queued
+queue three
+    prompt.queued
+next
+    rejected: its time has passed
+end
+    result EndTurn
+next
+    user.message two
+    turn.started 2
+cancel
+    prompt.dropped 7
+end-cancelled
+    result Cancelled
+next
+    rejected: its time has passed
+",
+    );
+}
+
+#[test]
+fn a_prompt_sent_twice_runs_once() {
+    check(
+        "
+prompt one as p
+    notice
+    session.updated
+    user.message one
+    turn.started 1
+prompt one as p
+    rejected: repeated, Running(TurnId(1))
+queue two as q
+    prompt.queued
+queue two as q
+    rejected: repeated, Queued(EventSeq(6))
+fail
+    result model_error
+prompt one as p
+    rejected: repeated, ended false
+",
+    );
+}
+
+#[test]
+fn a_call_that_must_be_asked_for_runs_only_when_allowed() {
+    check(
+        "
+prompt write it
+    notice
+    session.updated
+    user.message write it
+    turn.started 1
+text
+propose read:r write:w
+    end of message, partial false
+    tool.use r
+    tool.use w
+    permission.asked w
+answer reject_once
+    permission.answered Denied
+    tool.result w Denied
+answer allow_once
+    rejected: its time has passed
+finish w
+    rejected: its time has passed
+finish r
+    tool.result r Completed
+propose write:x
+    tool.use x
+    permission.asked x
+answer nonsense
+    permission.answered Denied
+    tool.result x Denied
+propose write:y
+    tool.use y
+    permission.asked y
+dismiss
+    permission.answered Denied
+    tool.result y Denied
+propose write:z
+    tool.use z
+    permission.asked z
+expire
+    permission.answered Expired
+    tool.result z Denied
+",
+    );
+}
+
+#[test]
+fn an_always_answer_is_remembered_and_plan_mode_overrides_it() {
+    check(
+        "
+prompt go
+    notice
+    session.updated
+    user.message go
+    turn.started 1
+propose write:a
+    tool.use a
+    permission.asked a
+answer allow_always
+    permission.answered Allowed
+finish a
+    tool.result a Completed
+propose write:b
+    tool.use b
+finish b
+    tool.result b Completed
+mode plan
+    mode.changed plan
+propose write:c
+    tool.use c
+    tool.result c Denied
+",
+    );
+}
+
+#[test]
+fn a_cancelled_turn_leaves_no_call_and_no_question_open() {
+    check(
+        "
+prompt go
+    notice
+    session.updated
+    user.message go
+    turn.started 1
+propose read:r write:w
+    tool.use r
+    tool.use w
+    permission.asked w
+text
+cancel
+    permission.answered Cancelled
+end-cancelled
+    end of message, partial true
+    tool.result r Cancelled
+    tool.result w Cancelled
+    result Cancelled
+end
+    rejected: its time has passed
+",
+    );
+}
+
+#[test]
+fn an_interrupted_turn_says_which_calls_may_have_run() {
+    check(
+        "
+prompt go as p
+    notice
+    session.updated
+    user.message go
+    turn.started 1
+queue later
+    prompt.queued
+propose read:r write:w
+    tool.use r
+    tool.use w
+    permission.asked w
+interrupt
+    permission.answered Cancelled
+    tool.result r Unknown
+    tool.result w NotRun
+    prompt.dropped 6
+    turn.interrupted 1
+prompt go as p
+    rejected: repeated, ended false
+interrupt
+    rejected: its time has passed
+",
+    );
+}

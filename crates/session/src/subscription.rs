@@ -1,0 +1,278 @@
+//! Following a session: a cursor, a doorbell, and one loop for catching up and for live.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use domain::event::{MessageKind, Text};
+use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, MERGED_CHUNK_BYTES_MAX};
+use domain::{Cursor, Event, EventSeq, FailureKind, MessageId, SessionId};
+use journal::{FileStore, Reader, StoreError, Stored};
+use tokio::sync::watch;
+
+use crate::feed::{Feed, Head, OpenText};
+use crate::store_task::blocking;
+
+/// Something to show a client, and where it stands once it has been shown.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The whole cursor after it.
+    pub cursor: Cursor,
+    /// Whether a message is open at that point, so that its offset means something.
+    pub in_message: bool,
+    /// What to show.
+    pub item: Item,
+}
+
+/// What can be shown.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A stored event. The text of messages comes as [`Item::Text`] before their end event.
+    Event(Arc<Stored>),
+    /// Text of a message.
+    Text {
+        /// Whose.
+        message: MessageId,
+        /// Answer or thought.
+        kind: MessageKind,
+        /// The next piece of it.
+        text: Arc<str>,
+    },
+    /// The store failed; a running turn ended with it.
+    Failed(FailureKind),
+}
+
+/// Why nothing more will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The session was unloaded or closed; its journal can be loaded again.
+    Unloaded,
+    /// The session was deleted.
+    Deleted,
+}
+
+/// One follower of one session.
+pub struct Subscription {
+    id: SessionId,
+    store: FileStore,
+    feed: Arc<Feed>,
+    head: watch::Receiver<Head>,
+    reader: Option<Reader>,
+    cursor: Cursor,
+    /// A message is open at the cursor; its end event has not been passed.
+    in_message: bool,
+    fetched: VecDeque<Arc<Stored>>,
+    failures_seen: u64,
+}
+
+impl Subscription {
+    pub(crate) fn new(id: SessionId, store: FileStore, feed: Arc<Feed>, cursor: Cursor) -> Self {
+        let head = feed.follow();
+        let failures_seen = feed.head().failures;
+        let in_message = cursor.offset > 0;
+        let fetched = VecDeque::new();
+        Self {
+            id,
+            store,
+            feed,
+            head,
+            reader: None,
+            cursor,
+            in_message,
+            fetched,
+            failures_seen,
+        }
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+
+    /// What comes next, or `None` once the session has ended here and all of it was handed over.
+    ///
+    /// Cancel safe: the cursor moves only when deliveries are handed over.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn next(&mut self) -> Result<Option<Vec<Delivery>>, StoreError> {
+        loop {
+            let head = *self.head.borrow_and_update();
+            self.cursor.epoch = head.epoch;
+            if self.fetched.is_empty() && self.cursor.seq < head.seq {
+                self.fetched = self.fetch(head.seq).await?.into();
+            }
+            let mut batch = Vec::new();
+            self.take_events(&mut batch).await?;
+            if self.fetched.is_empty() {
+                self.take_open_text(head.open, &mut batch).await?;
+            }
+            if head.failures > self.failures_seen && self.cursor.seq >= head.seq {
+                self.failures_seen = head.failures;
+                batch.extend(head.failure.map(|kind| self.delivery(Item::Failed(kind))));
+            }
+            if !batch.is_empty() {
+                return Ok(Some(batch));
+            }
+            if self.cursor.seq < head.seq {
+                continue;
+            }
+            if head.ended.is_some() || self.head.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Why the stream ended, once it has.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        self.head.borrow().ended.unwrap_or(Ending::Unloaded)
+    }
+
+    /// Moves fetched events into `batch`, with the text of finished messages in pieces.
+    async fn take_events(&mut self, batch: &mut Vec<Delivery>) -> Result<(), StoreError> {
+        let mut bytes = 0;
+        while let Some(stored) = self.fetched.front().cloned() {
+            if batch.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX {
+                return Ok(());
+            }
+            if let Some((message, kind, text)) = finished_message(&stored.event) {
+                let piece = self.finished_text(text).await?;
+                if !piece.is_empty() {
+                    bytes += piece.len();
+                    self.in_message = true;
+                    self.cursor.offset += piece.len() as u64;
+                    let text = Arc::from(piece);
+                    batch.push(self.delivery(Item::Text {
+                        message: message.clone(),
+                        kind,
+                        text,
+                    }));
+                    continue;
+                }
+                (self.in_message, self.cursor.offset) = (false, 0);
+            }
+            if matches!(stored.event, Event::MessageStarted(_)) {
+                (self.in_message, self.cursor.offset) = (true, 0);
+            }
+            self.fetched.pop_front();
+            self.cursor.seq = stored.seq;
+            batch.push(self.delivery(Item::Event(stored)));
+        }
+        Ok(())
+    }
+
+    /// Takes what the open message has beyond the cursor: chunk by chunk if it is in memory,
+    /// merged from the file if this follower lags.
+    async fn take_open_text(
+        &mut self,
+        open: Option<OpenText>,
+        batch: &mut Vec<Delivery>,
+    ) -> Result<(), StoreError> {
+        let Some(open) = open.filter(|open| self.cursor.seq >= open.started) else {
+            return Ok(());
+        };
+        if self.cursor.offset >= open.bytes {
+            return Ok(());
+        }
+        // Gone from the feed means ended: its end event is on the way and has the rest.
+        let Some(tail) = self.feed.tail_after(open.started, self.cursor.offset) else {
+            return Ok(());
+        };
+        self.in_message = true;
+        let chunks = match tail.chunks {
+            Some(chunks) => chunks,
+            None => self
+                .partial_text(open.started)
+                .await?
+                .into_iter()
+                .map(Arc::from)
+                .collect(),
+        };
+        for text in chunks {
+            self.cursor.offset += text.len() as u64;
+            let item = Item::Text {
+                message: tail.message.clone(),
+                kind: tail.kind,
+                text,
+            };
+            batch.push(self.delivery(item));
+        }
+        Ok(())
+    }
+
+    fn delivery(&self, item: Item) -> Delivery {
+        Delivery {
+            cursor: self.cursor,
+            in_message: self.in_message,
+            item,
+        }
+    }
+
+    async fn fetch(&mut self, up_to: EventSeq) -> Result<Vec<Arc<Stored>>, StoreError> {
+        let after = self.cursor.seq;
+        if let Some(recent) = self.feed.recent_after(after, up_to) {
+            return Ok(recent);
+        }
+        self.read(move |reader| reader.read_after(after, up_to, BATCH_EVENTS_MAX, BATCH_BYTES_MAX))
+            .await
+    }
+
+    /// The next piece of a finished message's text.
+    async fn finished_text(&mut self, text: &Text) -> Result<String, StoreError> {
+        let offset = self.cursor.offset;
+        match text {
+            Text::Inline(text) => Ok(piece_of(text, offset).to_owned()),
+            blob @ Text::Blob { .. } => {
+                let blob = blob.clone();
+                self.read(move |reader| reader.read_text(&blob, offset, MERGED_CHUNK_BYTES_MAX))
+                    .await
+            }
+        }
+    }
+
+    async fn partial_text(&mut self, started: EventSeq) -> Result<Option<String>, StoreError> {
+        let offset = self.cursor.offset;
+        let read = self
+            .read(move |reader| reader.read_partial(started, offset, MERGED_CHUNK_BYTES_MAX))
+            .await?;
+        Ok(read.filter(|text| !text.is_empty()))
+    }
+
+    /// Uses the file reader on a blocking thread. Dropped half-way, the next call opens a new one.
+    async fn read<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (id, store, reader) = (self.id, self.store.clone(), self.reader.take());
+        let (reader, done) = blocking(move || {
+            let mut reader = reader.map_or_else(|| store.reader(id), Ok)?;
+            let done = work(&mut reader)?;
+            Ok((reader, done))
+        })
+        .await?;
+        self.reader = Some(reader);
+        Ok(done)
+    }
+}
+
+/// The message that `event` finishes.
+fn finished_message(event: &Event) -> Option<(&MessageId, MessageKind, &Text)> {
+    if let Event::AssistantMessage(message) = event {
+        return Some((&message.message_id, MessageKind::Text, &message.text));
+    }
+    if let Event::AssistantThought(thought) = event {
+        return Some((&thought.message_id, MessageKind::Thought, &thought.text));
+    }
+    None
+}
+
+/// At most one update's worth of `text` from byte `offset`, cut at a character.
+fn piece_of(text: &str, offset: u64) -> &str {
+    let from = usize::try_from(offset)
+        .unwrap_or(usize::MAX)
+        .min(text.len());
+    let from = text.floor_char_boundary(from);
+    let to = text.floor_char_boundary(from.saturating_add(MERGED_CHUNK_BYTES_MAX));
+    &text[from..to]
+}

@@ -1,0 +1,39 @@
+//! The Agent Client Protocol, version 1: what clients ask, what the agent answers and reports.
+//!
+//! [`decode()`] reads a client's message, validated with the official types and freed of the older
+//! spellings; [`text_chunk`] and [`event_updates`] turn a session's stream into `session/update`
+//! frames; the functions that end in `_result` make answers for [`crate::rpc::response`].
+//! [`decode_agent`] and [`requests`] are the other side, for our own client.
+
+mod agent_message;
+mod client_message;
+mod content;
+mod decode;
+mod frames;
+mod meta;
+mod older;
+mod permission;
+pub mod requests;
+mod results;
+mod settings;
+mod updates;
+
+pub use agent_message::{AgentMessage, PermissionQuestion, SessionUpdate, decode_agent};
+pub use client_message::{
+    Attach, ClientCapabilities, ClientInfo, ClientMessage, ConfigValue, Initialize, ListSessions,
+    McpServer, NewSession, Prompt, SessionRef, SetConfigOption, SetMode,
+};
+pub use decode::decode;
+pub use frames::{NoticeSeverity, TurnNotice, cancel_request, notice_update, turn_notification};
+pub use frames::{available_commands_update, config_option_update, current_mode_update};
+pub use meta::{FastnessMeta, ResumeToken, TurnState, TurnStatus, UpdateMeta};
+pub use permission::{PermissionReply, permission_outcome, permission_request};
+pub use results::{
+    Attached, SessionEntry, empty_result, initialize_result, list_result, load_result,
+    new_session_result, prompt_result, resume_result, set_config_option_result,
+};
+pub use settings::{AvailableCommand, MODES, Mode, ModelChoice, Settings};
+pub use updates::{event_updates, text_chunk};
+
+/// The only version spoken; clients that ask for another are told this one.
+pub const PROTOCOL_VERSION: u16 = 1;

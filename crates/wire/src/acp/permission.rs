@@ -1,0 +1,55 @@
+//! Asking a person whether a tool call may run, and reading the answer.
+
+use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissionResponse};
+use domain::SessionId;
+use domain::event::PermissionAsked;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::rpc::{self, RequestId};
+
+/// What a client answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermissionReply {
+    /// This option; the session knows what it means, and whether it was offered.
+    Selected(String),
+    /// Nothing was chosen.
+    Cancelled,
+    /// Not an answer that ACP knows.
+    Invalid,
+}
+
+/// `session/request_permission` as a whole frame.
+#[must_use]
+pub fn permission_request(id: &RequestId, session: SessionId, asked: &PermissionAsked) -> String {
+    let mut tool_call = json!({
+        "toolCallId": asked.call_id,
+        "kind": asked.kind,
+        "status": "pending",
+    });
+    if !asked.title.is_empty() {
+        tool_call["title"] = json!(asked.title);
+    }
+    let params = json!({
+        "sessionId": session,
+        "toolCall": tool_call,
+        "options": asked.options,
+    });
+    // A `Value` is always JSON.
+    rpc::request(id, "session/request_permission", &params).unwrap_or_default()
+}
+
+/// Reads the result of `session/request_permission`.
+#[must_use]
+pub fn permission_outcome(result: &RawValue) -> PermissionReply {
+    match serde_json::from_str::<RequestPermissionResponse>(result.get()) {
+        Ok(response) => match response.outcome {
+            RequestPermissionOutcome::Selected(selected) => {
+                PermissionReply::Selected(selected.option_id.0.as_ref().to_owned())
+            }
+            RequestPermissionOutcome::Cancelled => PermissionReply::Cancelled,
+            _ => PermissionReply::Invalid,
+        },
+        Err(_) => PermissionReply::Invalid,
+    }
+}
