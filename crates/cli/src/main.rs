@@ -1,2 +1,93 @@
-//! TBD
-fn main() {}
+//! The program `fastness`: parses, resolves, runs one command, and reports how it went.
+
+mod acp;
+mod args;
+mod ask;
+mod doctor;
+mod engine;
+mod render;
+mod rule;
+mod serve;
+mod settings;
+mod signals;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use auth::Gate;
+use client::{Client, ClientError, ClientSettings, Pipe, Transport};
+
+use crate::args::{AskArgs, Cli, Command};
+use crate::settings::{Environment, Settings};
+
+/// Threads for blocking work, mostly syncs: more would not make a disk faster.
+const BLOCKING_THREADS_MAX: usize = 32;
+
+/// How long the program waits for its own threads at the end.
+const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_or_exit();
+    let environment = Environment::of_process();
+    let shown = environment.as_ref().cloned().unwrap_or_default();
+    let outcome = environment
+        .and_then(|environment| Settings::resolve(&cli, environment))
+        .and_then(|settings| run(&cli, &settings));
+    outcome.unwrap_or_else(|error| render::report(&error, &shown))
+}
+
+fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
+    tracing_subscriber::fmt()
+        .with_max_level(settings.log)
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build()
+        .context("the runtime could not be started")?;
+    let outcome = runtime.block_on(dispatch(cli, settings));
+    runtime.shutdown_timeout(EXIT_TIME_MAX);
+    outcome
+}
+
+async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
+    match &cli.command {
+        Command::Doctor(_) => doctor::run(settings).await,
+        Command::Ask(args) => match &settings.server.server {
+            Some(url) => ask::run(remote(url, settings).await?, args, settings, None).await,
+            None => ask_here(args, settings).await,
+        },
+        Command::Serve(args) => serve::run(args, settings).await,
+        Command::Acp(_) => acp::run(settings).await,
+    }
+}
+
+/// Asks an agent that lives in this process as long as the answer takes.
+async fn ask_here(args: &AskArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let running = engine::start(settings, Gate::this_process_only()).await?;
+    let (outgoing, incoming) = server::transport::pipe::connect(&running.service)?;
+    let transport = Transport::in_process(Pipe { outgoing, incoming });
+    let client = Client::connect(transport, client_settings(settings)).await?;
+    let outcome = ask::run(client, args, settings, Some(&running.model)).await;
+    running.service.shut_down_within(Duration::ZERO).await;
+    outcome
+}
+
+async fn remote(url: &str, settings: &Settings) -> anyhow::Result<Client> {
+    let token = settings.token()?;
+    let token = token.as_ref().map(auth::Secret::reveal);
+    let transport = Transport::websocket(url, token, &settings.limits)
+        .await
+        .map_err(ClientError::Connect)?;
+    Ok(Client::connect(transport, client_settings(settings)).await?)
+}
+
+fn client_settings(settings: &Settings) -> ClientSettings {
+    ClientSettings {
+        limits: settings.limits.clone(),
+        name: "fastness",
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}

@@ -1,0 +1,282 @@
+//! The command line: what may be written, and how `--help` explains it.
+//!
+//! Nothing here reads the environment; [`crate::settings`] puts flags, environment and defaults
+//! together.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use domain::SessionId;
+use tracing::level_filters::LevelFilter;
+
+/// An agent server: durable, shared AI sessions over stdio, WebSocket and HTTP.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fastness",
+    version,
+    propagate_version = true,
+    after_help = "Examples:\n  \
+        fastness ask \"what can you do\"\n  \
+        fastness serve\n\n\
+        Exit codes: 0 success, 1 failure, 2 wrong usage, 3 refused by policy, 130 interrupted."
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve many clients at once: ACP over WebSocket at /acp.
+    #[command(
+        after_help = "Example:\n  fastness serve --listen 127.0.0.1:4600 --model offline\n\n\
+            When ready it prints one line of JSON with its address and where the token is."
+    )]
+    Serve(ServeArgs),
+    /// Be an ACP agent on stdin and stdout, for editors.
+    #[command(after_help = "Example (what an editor starts):\n  fastness acp --cwd ~/src/project")]
+    Acp(AcpArgs),
+    /// Ask one question and print the answer as it comes.
+    #[command(after_help = "Examples:\n  \
+        fastness ask \"read README.md\"\n  \
+        git diff | fastness ask - --json\n  \
+        fastness ask \"run make test\" --allow 'bash(make *)' --timeout 120\n\n\
+        Exit code 3 means that every tool call of the answer was denied because no --allow rule \
+        covered it.")]
+    Ask(AskArgs),
+    /// Check model, data directory, disk and server, and say what to do.
+    #[command(after_help = "Example:\n  fastness doctor --model openai-chat:local")]
+    Doctor(DoctorArgs),
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CommonArgs {
+    /// Where sessions and the token are kept [default: $XDG_STATE_HOME/fastness].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The model: anthropic:NAME, openai:NAME, openai-chat:NAME, ollama:NAME, script:FILE, offline.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) model: Option<String>,
+    /// The directory to work in [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// How much to log to stderr: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log: Option<LevelFilter>,
+}
+
+/// What commands that may go through a server take.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServerArgs {
+    /// Go through the server at this address instead of running the agent here.
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// A file that holds the token for the server [default: `token` in the data directory].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// `fastness serve`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:4600].
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, overrides_with = "listen")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Serve one more client on stdin and stdout; the ready line then goes to stderr.
+    #[arg(long)]
+    pub(crate) stdio: bool,
+    /// Where sessions are stored: `file`.
+    #[arg(long, value_name = "URL", value_parser = store)]
+    pub(crate) store: Option<Store>,
+    /// How long a session that nobody uses stays in memory.
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub(crate) grace: Option<Duration>,
+    /// How long a connection that uses no session stays open.
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub(crate) idle_timeout: Option<Duration>,
+}
+
+/// `fastness acp`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct AcpArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}
+
+/// `fastness ask`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct AskArgs {
+    /// The question; `-` reads it from stdin.
+    pub(crate) prompt: String,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Print one JSON object {sessionId, text, stopReason, usage} at the end instead of the text.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Continue this session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<SessionId>,
+    /// Permit a tool: its name, or `tool(pattern)` with `*` for anything. May be repeated.
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow: Vec<crate::rule::Rule>,
+    /// Cancel and fail after this time.
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// `fastness doctor`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// Where sessions are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// In files under the data directory.
+    #[default]
+    File,
+}
+
+impl Cli {
+    /// The parsed command line. Help and wrong usage are printed here, and end the program with
+    /// exit code 0 or 2.
+    pub(crate) fn parse_or_exit() -> Self {
+        Self::parse()
+    }
+}
+
+impl Command {
+    /// What every command takes.
+    pub(crate) fn common(&self) -> &CommonArgs {
+        match self {
+            Self::Serve(args) => &args.common,
+            Self::Acp(args) => &args.common,
+            Self::Ask(args) => &args.common,
+            Self::Doctor(args) => &args.common,
+        }
+    }
+
+    /// How to reach a server, for the commands that may.
+    pub(crate) fn server(&self) -> Option<&ServerArgs> {
+        match self {
+            Self::Acp(args) => Some(&args.server),
+            Self::Ask(args) => Some(&args.server),
+            Self::Serve(_) | Self::Doctor(_) => None,
+        }
+    }
+}
+
+/// An address to listen on; `localhost` is the IPv4 one.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix("localhost:") {
+        let port = port
+            .parse()
+            .map_err(|_| format!("`{port}` is not a port"))?;
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse()
+        .map_err(|_| "write it as ADDR:PORT, for example 127.0.0.1:4600".to_owned())
+}
+
+/// A store; only files so far.
+pub(crate) fn store(text: &str) -> Result<Store, String> {
+    match text {
+        "file" => Ok(Store::File),
+        _ if text.starts_with("nats://") => {
+            Err("the clustered store (nats://…) is not built yet; use `--store file`".to_owned())
+        }
+        _ => Err("there is no such store; use `--store file`".to_owned()),
+    }
+}
+
+/// A time in seconds, whole or not.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "not a time that can be waited".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::error::ErrorKind;
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, Command, Store};
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_shows_an_example() {
+        Cli::command().debug_assert();
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            assert!(help.contains("fastness "), "{}: {help}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn of_several_listen_addresses_the_last_counts() {
+        let line = "fastness serve --listen 127.0.0.1:1 --listen localhost:2 --grace 0.5";
+        let Ok(Command::Serve(args)) = parse(line) else {
+            panic!("not understood");
+        };
+        assert_eq!(args.listen, Some(([127, 0, 0, 1], 2).into()));
+        assert_eq!(args.grace, Some(Duration::from_millis(500)));
+        assert_eq!(args.store.unwrap_or_default(), Store::File);
+    }
+
+    #[test]
+    fn a_clustered_store_is_refused_with_a_clear_sentence() {
+        let error = parse("fastness serve --store nats://host").unwrap_err();
+        assert!(error.to_string().contains("is not built yet"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn an_unknown_command_is_wrong_usage_and_names_the_nearest() {
+        let error = parse("fastness serv").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSubcommand);
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains("'serve'"), "{error}");
+    }
+
+    #[test]
+    fn ask_takes_rules_a_session_and_a_prompt_from_stdin() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let line = format!("fastness ask - --allow read --allow bash(make*) --session {id} --json");
+        let Ok(Command::Ask(args)) = parse(&line) else {
+            panic!("not understood");
+        };
+        assert_eq!(
+            (args.prompt.as_str(), args.allow.len(), args.json),
+            ("-", 2, true)
+        );
+        assert_eq!(args.session.map(|id| id.to_string()).as_deref(), Some(id));
+        for wrong in [
+            "fastness ask",
+            "fastness ask x --session 7",
+            "fastness ask x --timeout -1",
+        ] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+}

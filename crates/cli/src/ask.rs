@@ -1,0 +1,441 @@
+//! `fastness ask`: one prompt, its answer on stdout as it comes, and an exit code that says how it went.
+//!
+//! [`run`] works over any [`Client`], so that asking in-process and through a server are the same.
+//! Exit codes: 0 when the model ended its answer (also when a limit cut it); 1 when the turn failed, was
+//! cancelled or timed out; 3 when the turn called tools and every single call was denied because no
+//! rule allowed it; 130 after Ctrl-C.
+
+mod keyboard;
+mod screen;
+mod tally;
+
+use std::io::{self, IsTerminal, Read};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use client::{Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, Update};
+use domain::SessionId;
+use domain::event::PermissionOptionKind;
+use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+use wire::acp::TurnState;
+use wire::rpc::code;
+
+use self::keyboard::Keyboard;
+use self::screen::{Screen, Sinks};
+use self::tally::Tally;
+use crate::args::AskArgs;
+use crate::render::{Exit, Failure, Palette};
+use crate::settings::Settings;
+
+/// How long a cancelled turn gets to say goodbye before we leave without it.
+const GOODBYE: Duration = Duration::from_secs(2);
+/// Pages of the session list that are looked through for one session: beyond, `--cwd` must help.
+const LIST_PAGES_MAX: usize = 100;
+
+/// Asks, prints, and closes the connection. `note` is a line about who answers, for a terminal.
+///
+/// # Errors
+/// If there is no good answer; [`crate::render::report`] prints it and knows the exit code.
+pub(crate) async fn run(
+    client: Client,
+    args: &AskArgs,
+    settings: &Settings,
+    note: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    let prompt = prompt_text(&args.prompt, settings.limits.message_bytes_max)?;
+    let palette = Palette::stderr(&settings.environment);
+    let text_bytes_max = settings.limits.streamed_message_bytes_max;
+    let mut screen = Screen::new(Sinks::standard(args.json), palette, text_bytes_max);
+    screen.note(note.unwrap_or_default())?;
+    let outcome = Asking::begin(&client, args, settings, &prompt).await;
+    let outcome = match outcome {
+        Ok(mut asking) => asking.follow(&mut screen).await,
+        Err(error) => Err(error),
+    };
+    client.close().await;
+    outcome.map(ExitCode::from)
+}
+
+/// A prompt that is being answered.
+struct Asking<'a> {
+    client: &'a Client,
+    args: &'a AskArgs,
+    session: SessionId,
+    stream: PromptStream,
+    interrupts: Signal,
+    deadline: Option<Instant>,
+    tally: Tally,
+    keyboard: Option<Keyboard>,
+    /// The question that a person is looking at; nothing else is read meanwhile.
+    question: Option<Ask>,
+    stopping: Option<Stopping>,
+}
+
+/// We asked the turn to end.
+#[derive(Clone, Copy)]
+struct Stopping {
+    why: Stop,
+    until: Instant,
+}
+
+/// Why we asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    Timeout,
+    Interrupt,
+    /// Whoever read our output has gone.
+    OutputClosed,
+}
+
+/// What to react to next.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and most are events"
+)]
+enum Step {
+    Event(Option<Result<PromptEvent, ClientError>>),
+    Line(Option<String>),
+    Withdrawn,
+    Time,
+    Interrupt,
+}
+
+impl<'a> Asking<'a> {
+    async fn begin(
+        client: &'a Client,
+        args: &'a AskArgs,
+        settings: &Settings,
+        prompt: &str,
+    ) -> anyhow::Result<Self> {
+        let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
+        let mut interrupts = signal(SignalKind::interrupt()).context("cannot hear Ctrl-C")?;
+        let starting = async {
+            let attached = attach(client, args.session, settings).await?;
+            let stream = client.prompt(attached.session, prompt).await?;
+            anyhow::Ok((attached.session, stream))
+        };
+        let (session, stream) = tokio::select! {
+            started = starting => started?,
+            () = at(deadline) => return Err(timed_out(args).into()),
+            _ = interrupts.recv() => return Err(interrupted().into()),
+        };
+        let is_person_here = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Ok(Self {
+            client,
+            args,
+            session,
+            stream,
+            interrupts,
+            deadline,
+            tally: Tally::default(),
+            keyboard: is_person_here.then(Keyboard::new),
+            question: None,
+            stopping: None,
+        })
+    }
+
+    /// Prints what comes until the turn ends, or until we no longer wait for it.
+    async fn follow(&mut self, screen: &mut Screen) -> anyhow::Result<Exit> {
+        let end = loop {
+            let done = match self.step().await {
+                Step::Event(None) => break None,
+                Step::Event(Some(Ok(PromptEvent::Ended(end)))) => break Some(end),
+                Step::Event(Some(Ok(PromptEvent::Ask(ask)))) => self.asked(ask, screen),
+                Step::Event(Some(Ok(PromptEvent::Update(update)))) => self.show(update, screen),
+                // After a cancel that we wanted, how the connection ends does not matter.
+                Step::Event(Some(Err(_))) if self.stopping.is_some() => break None,
+                Step::Event(Some(Err(error))) => {
+                    screen.finish().ok();
+                    return Err(error.into());
+                }
+                Step::Line(line) => self.answered(line.as_deref(), screen),
+                Step::Withdrawn => {
+                    self.question = None;
+                    screen.note("answered elsewhere")
+                }
+                Step::Time | Step::Interrupt if self.stopping.is_some() => break None,
+                Step::Time => self.stop(Stop::Timeout).await,
+                Step::Interrupt => self.stop(Stop::Interrupt).await,
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, "stdout or stderr was closed");
+                self.stop(Stop::OutputClosed).await.ok();
+            }
+        };
+        self.conclude(end, screen)
+    }
+
+    /// Waits for the next thing to react to. Cancel safe, as all it waits for is.
+    async fn step(&mut self) -> Step {
+        let wake = self
+            .stopping
+            .map(|stopping| stopping.until)
+            .or(self.deadline);
+        let is_asking = self.question.is_some();
+        tokio::select! {
+            event = self.stream.next(), if !is_asking => Step::Event(event),
+            line = line(&mut self.keyboard), if is_asking => Step::Line(line),
+            () = withdrawn(&mut self.question) => Step::Withdrawn,
+            () = at(wake) => Step::Time,
+            _ = self.interrupts.recv() => Step::Interrupt,
+        }
+    }
+
+    fn show(&mut self, update: Update, screen: &mut Screen) -> io::Result<()> {
+        match update {
+            Update::Text { greeting: true, .. } | Update::Turn(_) | Update::Other { .. } => Ok(()),
+            Update::Text { text, .. } => screen.text(&text),
+            Update::Thought { text } => screen.thought(&text),
+            Update::ToolCall(call) => {
+                screen.tool_started(&call)?;
+                self.tally.started(call);
+                Ok(())
+            }
+            Update::ToolUpdate(change) => match self.tally.changed(change) {
+                Some((call, ending)) => screen.tool_ended(&call, ending),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Answers by the rules; without one that permits, a person is asked, else it is denied.
+    fn asked(&mut self, mut ask: Ask, screen: &mut Screen) -> io::Result<()> {
+        let call = self.tally.whole(&ask.call);
+        if self.args.allow.iter().any(|rule| rule.permits(&call)) {
+            allow(ask);
+        } else if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
+            keyboard.forget();
+            screen.question(&call)?;
+            ask.call = call;
+            self.question = Some(ask);
+        } else {
+            self.tally.denied_by_rules(&call);
+            deny(ask);
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, line: Option<&str>, screen: &mut Screen) -> io::Result<()> {
+        let Some(ask) = self.question.take() else {
+            return Ok(());
+        };
+        screen.answered();
+        let answer = line.unwrap_or_default().trim().to_ascii_lowercase();
+        if matches!(answer.as_str(), "y" | "yes") {
+            allow(ask);
+        } else {
+            self.tally.denied_by_person(&ask.call);
+            deny(ask);
+        }
+        Ok(())
+    }
+
+    async fn stop(&mut self, why: Stop) -> io::Result<()> {
+        let until = Instant::now() + GOODBYE;
+        self.stopping = Some(Stopping { why, until });
+        self.question = None;
+        // If the cancel cannot be sent, the goodbye time still ends the wait.
+        let _ = tokio::time::timeout_at(until, self.client.cancel(self.session)).await;
+        Ok(())
+    }
+
+    fn conclude(&self, end: Option<PromptEnd>, screen: &mut Screen) -> anyhow::Result<Exit> {
+        let is_heard = screen.finish().is_ok();
+        if let (true, true, Some(end)) = (self.args.json, is_heard, &end) {
+            let object = json!({
+                "sessionId": self.session,
+                "text": screen.collected()?,
+                "stopReason": end.stop_reason,
+                "usage": end.usage,
+            });
+            screen.object(&object).ok();
+        }
+        let stop = self.stopping.map(|stopping| stopping.why);
+        let stop_reason = end.as_ref().map_or("cancelled", |end| &end.stop_reason);
+        match verdict(stop, stop_reason, self.tally.is_all_denied()) {
+            Verdict::Good => Ok(Exit::Success),
+            Verdict::Cut => {
+                screen
+                    .note(&format!("the answer was cut: {stop_reason}"))
+                    .ok();
+                Ok(Exit::Success)
+            }
+            Verdict::TimedOut => Err(timed_out(self.args).into()),
+            Verdict::Interrupted => Err(interrupted().into()),
+            Verdict::Unheard => Ok(Exit::Failure),
+            Verdict::AllDenied => Err(self.tally.refusal().into()),
+            Verdict::Stopped => Err(Failure::new(match stop_reason {
+                "refusal" => "the model refused to go on",
+                _ => "the turn was cancelled",
+            })
+            .into()),
+        }
+    }
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    /// A limit ended the answer.
+    Cut,
+    AllDenied,
+    Stopped,
+    TimedOut,
+    Interrupted,
+    Unheard,
+}
+
+fn verdict(stop: Option<Stop>, stop_reason: &str, is_all_denied: bool) -> Verdict {
+    match (stop, stop_reason) {
+        (Some(Stop::Interrupt), _) => Verdict::Interrupted,
+        (Some(Stop::Timeout), _) => Verdict::TimedOut,
+        (Some(Stop::OutputClosed), _) => Verdict::Unheard,
+        (None, "cancelled" | "refusal") => Verdict::Stopped,
+        (None, _) if is_all_denied => Verdict::AllDenied,
+        (None, "end_turn") => Verdict::Good,
+        (None, _) => Verdict::Cut,
+    }
+}
+
+fn timed_out(args: &AskArgs) -> Failure {
+    let seconds = args.timeout.unwrap_or_default().as_secs_f64();
+    Failure::new(format!(
+        "there was no whole answer within {seconds} s; the turn was cancelled"
+    ))
+    .hint("give it more time with --timeout")
+}
+
+fn interrupted() -> Failure {
+    Failure::interrupted("interrupted; the turn was cancelled")
+}
+
+/// The prompt itself, or stdin for `-`.
+fn prompt_text(prompt: &str, bytes_max: usize) -> anyhow::Result<String> {
+    let text = if prompt == "-" {
+        let mut bytes = Vec::new();
+        let stdin = io::stdin().lock();
+        stdin
+            .take(bytes_max as u64 + 1)
+            .read_to_end(&mut bytes)
+            .context("the prompt could not be read from stdin")?;
+        String::from_utf8(bytes).map_err(|_| Failure::usage("the prompt on stdin is not UTF-8"))?
+    } else {
+        prompt.to_owned()
+    };
+    if text.len() > bytes_max {
+        let sentence = format!("the prompt is longer than {bytes_max} bytes");
+        return Err(Failure::usage(sentence).into());
+    }
+    if text.trim().is_empty() {
+        return Err(Failure::usage("the prompt is empty").into());
+    }
+    Ok(text)
+}
+
+/// A new session, or the one that was named.
+async fn attach(
+    client: &Client,
+    session: Option<SessionId>,
+    settings: &Settings,
+) -> anyhow::Result<Attached> {
+    let Some(session) = session else {
+        return Ok(client.new_session(&settings.cwd).await?);
+    };
+    let attached = match join(client, session, &settings.cwd).await {
+        // It works in another directory. Unless one was named, that is the one meant.
+        Err(error) if error.code() == Some(code::INVALID_PARAMS) && !settings.is_cwd_given => {
+            let cwd = directory_of(client, session).await?.ok_or(error)?;
+            join(client, session, cwd.as_ref()).await?
+        }
+        joined => joined?,
+    };
+    match attached.turn.state {
+        TurnState::Idle => Ok(attached),
+        TurnState::Running | TurnState::Waiting => {
+            let sentence = format!("a turn is already running in session {session}");
+            Err(Failure::new(sentence)
+                .hint("wait until it has ended, then ask again")
+                .into())
+        }
+    }
+}
+
+/// Attaches without a replay if the server can, else with one that nobody listens to.
+async fn join(
+    client: &Client,
+    session: SessionId,
+    cwd: &std::path::Path,
+) -> Result<Attached, ClientError> {
+    match client.resume_session(session, cwd, None).await {
+        Err(error) if error.code() == Some(code::METHOD_NOT_FOUND) => {
+            client.load_session(session, cwd).await
+        }
+        resumed => resumed,
+    }
+}
+
+/// The directory that a session works in, if the server lists it.
+async fn directory_of(
+    client: &Client,
+    session: SessionId,
+) -> Result<Option<std::path::PathBuf>, ClientError> {
+    let mut page = None;
+    for _ in 0..LIST_PAGES_MAX {
+        let listed = client.list_sessions(None, page.as_deref()).await?;
+        if let Some(found) = listed
+            .sessions
+            .into_iter()
+            .find(|one| one.session == session)
+        {
+            return Ok(Some(found.cwd.into()));
+        }
+        page = listed.next;
+        if page.is_none() {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+fn allow(ask: Ask) {
+    answer(ask, PermissionOptionKind::AllowOnce);
+}
+
+fn deny(ask: Ask) {
+    answer(ask, PermissionOptionKind::RejectOnce);
+}
+
+/// Without such an option, dropping the question answers `cancelled`, which denies.
+fn answer(ask: Ask, kind: PermissionOptionKind) {
+    if let Some(id) = ask.option(kind).map(|option| option.option_id.clone()) {
+        ask.answer(&id);
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn line(keyboard: &mut Option<Keyboard>) -> Option<String> {
+    match keyboard {
+        Some(keyboard) => keyboard.line().await,
+        None => None,
+    }
+}
+
+async fn withdrawn(question: &mut Option<Ask>) {
+    match question {
+        Some(ask) => ask.withdrawn().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

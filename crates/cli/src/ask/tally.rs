@@ -1,0 +1,191 @@
+//! What became of the turn's tool calls: enough to complete a question and to judge the exit code.
+
+use std::collections::HashMap;
+
+use client::ToolCall;
+
+use crate::render::Failure;
+
+/// Calls in flight that are remembered; a turn proposes a handful at a time.
+const OPEN_CALLS_MAX: usize = 1_024;
+
+/// The tool calls of one turn.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    open: HashMap<String, Open>,
+    denied: usize,
+    /// The tool of the first call that was denied, for the hint.
+    denied_tool: Option<String>,
+    /// Calls that ended in any other way.
+    others: usize,
+}
+
+/// How a call ended, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Done,
+    Failed,
+    Denied,
+    Cancelled,
+}
+
+#[derive(Debug)]
+struct Open {
+    call: ToolCall,
+    denial: Denial,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Denial {
+    None,
+    ByRules,
+    ByPerson,
+}
+
+impl Tally {
+    pub(super) fn started(&mut self, call: ToolCall) {
+        if self.open.len() < OPEN_CALLS_MAX {
+            let denial = Denial::None;
+            self.open.insert(call.id.clone(), Open { call, denial });
+        }
+    }
+
+    /// Takes in a change; if it ended the call, gives all that is known of it and how it ended.
+    pub(super) fn changed(&mut self, change: ToolCall) -> Option<(ToolCall, Ending)> {
+        let ending = ending(&change)?;
+        let call = self.whole(&change);
+        let open = self.open.remove(&change.id);
+        let denial = open.map_or(Denial::None, |open| open.denial);
+        match (ending, denial) {
+            (Ending::Denied, Denial::None | Denial::ByRules) | (_, Denial::ByRules) => {
+                self.denied += 1;
+                self.denied_tool = self.denied_tool.take().or_else(|| call.name.clone());
+            }
+            (_, Denial::ByPerson | Denial::None) => self.others += 1,
+        }
+        let ending = if denial == Denial::None {
+            ending
+        } else {
+            Ending::Denied
+        };
+        Some((call, ending))
+    }
+
+    /// `part` with what earlier updates said about the same call.
+    pub(super) fn whole(&self, part: &ToolCall) -> ToolCall {
+        let mut whole = part.clone();
+        if let Some(Open { call, .. }) = self.open.get(&part.id) {
+            whole.name = whole.name.or_else(|| call.name.clone());
+            whole.title = whole.title.or_else(|| call.title.clone());
+            whole.kind = whole.kind.or(call.kind);
+            whole.input = whole.input.or_else(|| call.input.clone());
+        }
+        whole
+    }
+
+    pub(super) fn denied_by_rules(&mut self, call: &ToolCall) {
+        self.deny(call, Denial::ByRules);
+    }
+
+    pub(super) fn denied_by_person(&mut self, call: &ToolCall) {
+        self.deny(call, Denial::ByPerson);
+    }
+
+    /// Whether the turn called tools and a rule would have been needed for each of the calls.
+    pub(super) fn is_all_denied(&self) -> bool {
+        self.denied > 0 && self.others == 0 && self.open.is_empty()
+    }
+
+    /// What to say when that is so.
+    pub(super) fn refusal(&self) -> Failure {
+        let failure = Failure::refused("every tool call was denied, because no rule allows it");
+        match &self.denied_tool {
+            Some(tool) => failure.hint(format!("permit it with --allow {tool}")),
+            None => failure.hint("permit tools with --allow RULE"),
+        }
+    }
+
+    fn deny(&mut self, call: &ToolCall, denial: Denial) {
+        self.started(call.clone());
+        if let Some(open) = self.open.get_mut(&call.id) {
+            open.denial = denial;
+        }
+    }
+}
+
+fn ending(change: &ToolCall) -> Option<Ending> {
+    match (change.outcome.as_deref(), change.status.as_deref()?) {
+        (Some("denied"), "failed") => Some(Ending::Denied),
+        (Some("cancelled"), "failed") => Some(Ending::Cancelled),
+        (_, "completed") => Some(Ending::Done),
+        (_, "failed") => Some(Ending::Failed),
+        (_, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use client::ToolCall;
+
+    use super::{Ending, Tally};
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall {
+            id: id.to_owned(),
+            name: Some("write".to_owned()),
+            ..ToolCall::default()
+        }
+    }
+
+    fn change(id: &str, status: &str, outcome: Option<&str>) -> ToolCall {
+        ToolCall {
+            id: id.to_owned(),
+            status: Some(status.to_owned()),
+            outcome: outcome.map(str::to_owned),
+            ..ToolCall::default()
+        }
+    }
+
+    #[test]
+    fn only_a_turn_whose_calls_were_all_denied_by_rules_is_refused() {
+        let mut tally = Tally::default();
+        assert!(!tally.is_all_denied());
+        tally.started(call("1"));
+        tally.denied_by_rules(&call("1"));
+        assert!(!tally.is_all_denied(), "it has not ended");
+        let (whole, ending) = tally
+            .changed(change("1", "failed", Some("denied")))
+            .unwrap();
+        assert_eq!(
+            (whole.name.as_deref(), ending),
+            (Some("write"), Ending::Denied)
+        );
+        assert!(tally.is_all_denied());
+
+        tally.started(call("2"));
+        assert_eq!(tally.changed(change("2", "in_progress", None)), None);
+        tally.changed(change("2", "completed", None));
+        assert!(!tally.is_all_denied(), "another call ran");
+    }
+
+    #[test]
+    fn a_call_that_a_person_denied_is_no_refusal_by_policy() {
+        let mut tally = Tally::default();
+        tally.started(call("1"));
+        tally.denied_by_person(&call("1"));
+        tally.changed(change("1", "failed", Some("denied")));
+        assert!(!tally.is_all_denied());
+    }
+
+    #[test]
+    fn a_denial_by_the_server_counts_and_a_server_that_does_not_say_why_is_understood() {
+        let mut tally = Tally::default();
+        tally.started(call("1"));
+        tally.changed(change("1", "failed", Some("denied")));
+        tally.started(call("2"));
+        tally.denied_by_rules(&call("2"));
+        let (_, ending) = tally.changed(change("2", "failed", None)).unwrap();
+        assert_eq!(ending, Ending::Denied);
+        assert!(tally.is_all_denied());
+    }
+}

@@ -1,0 +1,228 @@
+//! `fastness doctor`: what works, what does not, and what to do about it.
+
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use domain::Limits;
+use rustix::fs::{Access, access, statvfs};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::render::{Exit, Palette, one_line};
+use crate::settings::Settings;
+
+/// How long the server may take to say that it is well: it does nothing else for that.
+const HEALTH_WAIT: Duration = Duration::from_secs(1);
+/// `server.json` is a few words; anything longer was not written by us.
+const SERVER_FILE_BYTES_MAX: u64 = 4 * 1024;
+
+/// Checks everything, prints a table, and fails if something is broken.
+///
+/// # Errors
+/// If the table cannot be printed.
+pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
+    let checks = [
+        model(settings).await,
+        data_dir(&settings.data_dir),
+        disk(&settings.data_dir, &settings.limits),
+        server(&settings.data_dir).await,
+    ];
+    let table = table(&checks, Palette::stdout(&settings.environment));
+    io::stdout().write_all(table.as_bytes())?;
+    let is_broken = checks.iter().any(|check| check.state == State::Broken);
+    Ok(if is_broken {
+        Exit::Failure
+    } else {
+        Exit::Success
+    }
+    .into())
+}
+
+/// One line of the table.
+#[derive(Debug, PartialEq, Eq)]
+struct Check {
+    name: &'static str,
+    state: State,
+    finding: String,
+    /// What to do, if there is something.
+    advice: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Fine,
+    /// Nothing is wrong, but something could be there that is not.
+    Noted,
+    Broken,
+}
+
+impl Check {
+    fn new(name: &'static str, state: State, finding: impl Into<String>) -> Self {
+        Self {
+            name,
+            state,
+            finding: finding.into(),
+            advice: None,
+        }
+    }
+
+    fn advice(self, advice: impl Into<String>) -> Self {
+        Self {
+            advice: Some(advice.into()),
+            ..self
+        }
+    }
+}
+
+async fn model(settings: &Settings) -> Check {
+    match llm::choose(settings.model.clone()).await {
+        Ok(choice) => {
+            let finding = format!("{} ({})", choice.provider.label(), choice.why);
+            let check = Check::new("model", State::Fine, finding);
+            if choice.provider.label().starts_with("offline") {
+                check.advice("for an AI model set OPENAI_API_KEY, or start a local model server")
+            } else {
+                check
+            }
+        }
+        Err(error) => Check::new("model", State::Broken, error.to_string())
+            .advice("choose another with --model or FASTNESS_MODEL"),
+    }
+}
+
+fn data_dir(path: &Path) -> Check {
+    let name = "data directory";
+    let shown = path.display();
+    let check = |state, finding| Check::new(name, state, finding);
+    let Ok(metadata) = path.metadata() else {
+        return match existing_ancestor(path) {
+            Some(parent) if is_writable(parent) => {
+                check(State::Noted, format!("{shown} is made at the first start"))
+            }
+            _ => check(State::Broken, format!("{shown} cannot be made"))
+                .advice("name another with --data-dir or FASTNESS_DATA_DIR"),
+        };
+    };
+    let mode = metadata.mode() & 0o777;
+    if !metadata.is_dir() {
+        check(State::Broken, format!("{shown} is not a directory"))
+            .advice("name another with --data-dir or FASTNESS_DATA_DIR")
+    } else if !is_writable(path) {
+        check(State::Broken, format!("{shown} cannot be written"))
+            .advice("give it to the user who runs fastness")
+    } else if mode & 0o077 != 0 {
+        check(
+            State::Broken,
+            format!("{shown} is open to others (mode {mode:o})"),
+        )
+        .advice(format!("close it: chmod 700 {shown}"))
+    } else {
+        check(State::Fine, format!("{shown} (mode {mode:o})"))
+    }
+}
+
+fn disk(data_dir: &Path, limits: &Limits) -> Check {
+    let place = existing_ancestor(data_dir).unwrap_or(data_dir);
+    let check = |state, finding| Check::new("disk", state, finding);
+    match statvfs(place) {
+        Ok(disk) => {
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+            let minimum = limits.disk_free_min;
+            let finding = format!("{} free, {} needed", mebibytes(free), mebibytes(minimum));
+            if free < minimum {
+                check(State::Broken, finding)
+                    .advice("free some space, or lower FASTNESS_LIMITS_DISK_FREE_MIN")
+            } else {
+                check(State::Fine, finding)
+            }
+        }
+        Err(error) => check(State::Broken, format!("free space is unknown: {error}")),
+    }
+}
+
+async fn server(data_dir: &Path) -> Check {
+    let check = |state, finding| Check::new("server", state, finding);
+    let start = "`fastness serve` starts one; commands work without";
+    let Some(url) = server_url(&data_dir.join("server.json")) else {
+        return check(State::Noted, "not running".to_owned()).advice(start);
+    };
+    let is_well = tokio::time::timeout(HEALTH_WAIT, is_healthy(&url)).await;
+    if matches!(is_well, Ok(Ok(true))) {
+        return check(State::Fine, format!("running at {url}"));
+    }
+    let finding = format!("not running (it was at {url}, and does not answer)");
+    check(State::Noted, finding).advice(start)
+}
+
+/// The address in `server.json`, if there is such a file.
+fn server_url(path: &Path) -> Option<String> {
+    let metadata = path.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > SERVER_FILE_BYTES_MAX {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    let file: Value = serde_json::from_str(&text).ok()?;
+    file["url"].as_str().map(one_line)
+}
+
+/// Asks `/health` over a bare socket: one request needs no HTTP library.
+async fn is_healthy(url: &str) -> io::Result<bool> {
+    let Some(host) = url
+        .strip_prefix("http://")
+        .map(|host| host.trim_end_matches('/'))
+    else {
+        return Ok(false);
+    };
+    let mut stream = TcpStream::connect(host).await?;
+    let request = format!("GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    // The status says it all; the rest need not be read.
+    let mut status = *b"HTTP/1.1 200";
+    let expected = status;
+    stream.read_exact(&mut status).await?;
+    Ok(status == expected)
+}
+
+fn is_writable(path: &Path) -> bool {
+    access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+fn existing_ancestor(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|ancestor| ancestor.exists())
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes / (1024 * 1024))
+}
+
+fn table(checks: &[Check], palette: Palette) -> String {
+    let width = checks
+        .iter()
+        .map(|check| check.name.len())
+        .max()
+        .unwrap_or(0);
+    let mut table = String::new();
+    for check in checks {
+        let mark = match check.state {
+            State::Fine => palette.green("✔"),
+            State::Noted => palette.dim("–"),
+            State::Broken => palette.red("✘"),
+        };
+        table += &format!(
+            "{mark} {:width$}  {}\n",
+            check.name,
+            one_line(&check.finding)
+        );
+        if let Some(advice) = &check.advice {
+            table += &format!("  {:width$}  {}\n", "", palette.dim(&format!("→ {advice}")));
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

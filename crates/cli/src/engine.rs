@@ -1,0 +1,77 @@
+//! Puts the parts together: store, model, sessions, gate, and the service around them.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use auth::Gate;
+use journal::FileStore;
+use server::Service;
+use session::{Engine, Sessions};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::acp::ModelChoice;
+
+use crate::settings::Settings;
+
+/// A service, and what people should know of its model.
+pub(crate) struct Running {
+    pub(crate) service: Arc<Service>,
+    /// Which model answers, and why that one.
+    pub(crate) model: String,
+}
+
+/// Starts the session engine on the current runtime, for those whom `gate` admits.
+///
+/// # Errors
+/// If the store cannot be opened or the model cannot be used.
+pub(crate) async fn start(settings: &Settings, gate: Gate) -> anyhow::Result<Running> {
+    let store = open_store(settings)?;
+    let choice = llm::choose(settings.model.clone()).await?;
+    let label = choice.provider.label().to_owned();
+    let model = format!("{label} ({})", choice.why);
+    let greeting = format!(
+        "Fastness {}, answering with {model}.\n\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    // Tools see paths without links, so what is hidden from them is named that way too.
+    let data_dir = settings
+        .data_dir
+        .canonicalize()
+        .unwrap_or_else(|_| settings.data_dir.clone());
+    let sessions = Sessions::start(Engine {
+        store,
+        provider: choice.provider,
+        limits: settings.limits.clone(),
+        greeting: settings.is_greeting.then_some(greeting),
+        hidden: vec![data_dir.clone()],
+    });
+    let service = Service {
+        sessions,
+        gate,
+        limits: settings.limits.clone(),
+        model: ModelChoice {
+            value: label.clone(),
+            name: label,
+        },
+        data_dir,
+        closing: CancellationToken::new(),
+        connections: TaskTracker::new(),
+    };
+    Ok(Running {
+        service: Arc::new(service),
+        model,
+    })
+}
+
+/// Opens the store, making the data directory if there is none.
+///
+/// # Errors
+/// If it cannot be used.
+pub(crate) fn open_store(settings: &Settings) -> anyhow::Result<FileStore> {
+    FileStore::open(&settings.data_dir).with_context(|| {
+        format!(
+            "the data directory {} cannot be used",
+            settings.data_dir.display()
+        )
+    })
+}

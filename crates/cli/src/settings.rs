@@ -1,0 +1,264 @@
+//! What was set, put together from flags, then the environment, then defaults.
+//!
+//! [`Environment`] is the only reader of the process's environment; everything takes it as an
+//! argument, so that tests bring their own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use auth::Secret;
+use auth::token::{self, TokenError};
+use domain::Limits;
+use llm::ModelSettings;
+use tracing::level_filters::LevelFilter;
+
+use crate::args::{self, Cli, Command, ServerArgs, Store};
+use crate::render::Failure;
+
+/// Where `fastness serve` listens when nothing else is said.
+const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 4600);
+
+/// The process's surroundings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment {
+    variables: BTreeMap<String, String>,
+    current_dir: PathBuf,
+}
+
+/// Everything that was set.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) environment: Environment,
+    /// Absolute; it may not exist yet.
+    pub(crate) data_dir: PathBuf,
+    /// Absolute, without links; it exists.
+    pub(crate) cwd: PathBuf,
+    /// Whether `--cwd` named it.
+    pub(crate) is_cwd_given: bool,
+    pub(crate) model: ModelSettings,
+    pub(crate) limits: Limits,
+    /// Whether the first prompt of a session is preceded by a greeting.
+    pub(crate) is_greeting: bool,
+    pub(crate) log: LevelFilter,
+    pub(crate) listen: SocketAddr,
+    /// The server to go through, and the file with its token, if they were named.
+    pub(crate) server: ServerArgs,
+}
+
+impl Environment {
+    /// The environment of this process. Variables that are not Unicode do not count as set.
+    pub(crate) fn of_process() -> anyhow::Result<Self> {
+        let unicode = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Ok(Self {
+            variables: std::env::vars_os().filter_map(unicode).collect(),
+            current_dir: std::env::current_dir().context("the current directory is gone")?,
+        })
+    }
+
+    /// The variable `name`, if it is set to something.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        let value = self.variables.get(name)?;
+        Some(value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self {
+            variables: pairs.iter().map(own).collect(),
+            current_dir: std::env::temp_dir(),
+        }
+    }
+}
+
+impl Settings {
+    /// Puts the settings together.
+    ///
+    /// # Errors
+    /// If a value cannot be used; the error says which and what to do.
+    pub(crate) fn resolve(cli: &Cli, environment: Environment) -> anyhow::Result<Self> {
+        let common = cli.command.common();
+        let limits = limits(cli, &environment)?;
+        // There is one store so far; this only refuses others.
+        let Store::File = store(&cli.command, &environment)?;
+        let cwd = match &common.cwd {
+            Some(cwd) => working_dir(&environment.current_dir.join(cwd))?,
+            None => working_dir(&environment.current_dir)?,
+        };
+        let spec = common
+            .model
+            .as_deref()
+            .or(environment.value("FASTNESS_MODEL"));
+        Ok(Self {
+            data_dir: data_dir(common.data_dir.as_deref(), &environment)?,
+            cwd,
+            is_cwd_given: common.cwd.is_some(),
+            model: model(spec, &environment, &limits),
+            limits,
+            is_greeting: is_greeting(&environment)?,
+            log: log(&cli.command, &environment)?,
+            listen: listen(&cli.command, &environment)?,
+            server: cli.command.server().cloned().unwrap_or_default(),
+            environment,
+        })
+    }
+
+    /// The token for the server: `FASTNESS_TOKEN`, else `--token-file`, else `<data-dir>/token` if
+    /// it is there.
+    ///
+    /// # Errors
+    /// If a file that is there cannot be used, or one that was named is not there.
+    pub(crate) fn token(&self) -> anyhow::Result<Option<Secret>> {
+        if let Some(token) = self.environment.value("FASTNESS_TOKEN") {
+            return Ok(Some(Secret::new(token.trim())));
+        }
+        if let Some(path) = &self.server.token_file {
+            let path = self.environment.current_dir.join(path);
+            let read = token::read(&path).with_context(|| path.display().to_string())?;
+            return Ok(Some(read));
+        }
+        let path = self.data_dir.join("token");
+        match token::read(&path) {
+            Ok(token) => Ok(Some(token)),
+            Err(TokenError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
+    }
+}
+
+fn data_dir(flag: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
+    let named = flag.or(environment.value("FASTNESS_DATA_DIR").map(Path::new));
+    if let Some(named) = named {
+        let path = environment.current_dir.join(named);
+        return std::path::absolute(path).context("the data directory cannot be named");
+    }
+    // The rules of XDG: a relative path there does not count.
+    let state = environment.value("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.filter(|state| state.is_absolute()).or_else(|| {
+        let home = environment.value("HOME").map(Path::new)?;
+        home.is_absolute().then(|| home.join(".local/state"))
+    });
+    let state = state.ok_or_else(|| {
+        Failure::usage("there is no place for the data directory: HOME is not set")
+            .hint("name one with --data-dir or FASTNESS_DATA_DIR")
+    })?;
+    Ok(state.join("fastness"))
+}
+
+fn working_dir(path: &Path) -> anyhow::Result<PathBuf> {
+    let is_dir = |path: &PathBuf| path.is_dir();
+    // Without links, so that the same directory has the same name when a session is continued.
+    path.canonicalize().ok().filter(is_dir).ok_or_else(|| {
+        let sentence = format!(
+            "the working directory {} is not a directory",
+            path.display()
+        );
+        Failure::usage(sentence)
+            .hint("name one that exists with --cwd")
+            .into()
+    })
+}
+
+fn model(spec: Option<&str>, environment: &Environment, limits: &Limits) -> ModelSettings {
+    let value = |name| environment.value(name).map(str::to_owned);
+    let key = |name| environment.value(name).map(llm::Secret::new);
+    ModelSettings {
+        spec: spec.map(str::to_owned),
+        anthropic_key: key("ANTHROPIC_API_KEY"),
+        anthropic_base: value("ANTHROPIC_BASE_URL"),
+        openai_key: key("OPENAI_API_KEY"),
+        openai_base: value("OPENAI_BASE_URL"),
+        ollama_host: value("OLLAMA_HOST"),
+        limits: limits.clone(),
+    }
+}
+
+/// Limits from `FASTNESS_LIMITS_<KEY>`, then from the flags that name one.
+fn limits(cli: &Cli, environment: &Environment) -> anyhow::Result<Limits> {
+    let mut limits = Limits::default();
+    for (name, value) in &environment.variables {
+        if let Some(key) = name.strip_prefix("FASTNESS_LIMITS_") {
+            limits
+                .set(&key.to_ascii_lowercase(), value.trim())
+                .map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+        }
+    }
+    if let Command::Serve(args) = &cli.command {
+        limits.grace = args.grace.unwrap_or(limits.grace);
+        limits.idle = args.idle_timeout.unwrap_or(limits.idle);
+    }
+    Ok(limits)
+}
+
+fn is_greeting(environment: &Environment) -> anyhow::Result<bool> {
+    match environment.value("FASTNESS_GREETING") {
+        None | Some("true" | "1") => Ok(true),
+        Some("false" | "0") => Ok(false),
+        Some(other) => Err(Failure::usage(format!(
+            "FASTNESS_GREETING takes true or false, not `{other}`"
+        ))
+        .into()),
+    }
+}
+
+/// What runs for long tells what it does; what a person waits for speaks up only when it must.
+fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilter> {
+    if let Some(level) = command.common().log {
+        return Ok(level);
+    }
+    if let Some(level) = environment.value("FASTNESS_LOG") {
+        return level.parse().map_err(|_| {
+            Failure::usage(format!("FASTNESS_LOG does not know the level `{level}`"))
+                .hint("use off, error, warn, info, debug or trace")
+                .into()
+        });
+    }
+    Ok(match command {
+        Command::Serve(_) => LevelFilter::INFO,
+        Command::Acp(_) | Command::Ask(_) | Command::Doctor(_) => LevelFilter::WARN,
+    })
+}
+
+fn listen(command: &Command, environment: &Environment) -> anyhow::Result<SocketAddr> {
+    let Command::Serve(serve) = command else {
+        return Ok(LISTEN.into());
+    };
+    let named = environment.value("FASTNESS_LISTEN").map(|text| {
+        args::listen_address(text)
+            .map_err(|problem| Failure::usage(format!("FASTNESS_LISTEN: {problem}")))
+    });
+    let listen = match (serve.listen, named) {
+        (Some(listen), _) => listen,
+        (None, Some(listen)) => listen?,
+        (None, None) => LISTEN.into(),
+    };
+    if listen.ip().is_loopback() {
+        return Ok(listen);
+    }
+    Err(Failure::usage(format!(
+        "{listen} can be reached from other machines, and the connection would not be encrypted"
+    ))
+    .hint("listen on 127.0.0.1 and reach it through an SSH tunnel")
+    .into())
+}
+
+fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> {
+    let flag = match command {
+        Command::Serve(args) => args.store,
+        Command::Acp(_) | Command::Ask(_) | Command::Doctor(_) => None,
+    };
+    match (flag, environment.value("FASTNESS_STORE")) {
+        (Some(store), _) => Ok(store),
+        (None, Some(text)) => args::store(text)
+            .map_err(|problem| Failure::usage(format!("FASTNESS_STORE: {problem}")).into()),
+        (None, None) => Ok(Store::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

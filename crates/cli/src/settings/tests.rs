@@ -1,0 +1,137 @@
+//! Which setting wins, and what a wrong one says.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use tracing::level_filters::LevelFilter;
+
+use super::{Environment, Settings};
+use crate::args::Cli;
+use crate::render::{Exit, exit_of};
+
+const HOME: (&str, &str) = ("HOME", "/home/me");
+
+fn resolve(line: &str, variables: &[(&str, &str)]) -> anyhow::Result<Settings> {
+    let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+    Settings::resolve(&cli, Environment::of(variables))
+}
+
+/// What a wrong setting says; it must be wrong usage.
+fn complaint(line: &str, variables: &[(&str, &str)]) -> String {
+    let error = resolve(line, variables).unwrap_err();
+    assert_eq!(exit_of(&error), Exit::Usage, "{error}");
+    error.to_string()
+}
+
+#[test]
+fn the_data_directory_is_the_flag_then_the_variable_then_the_state_directory() {
+    let data_dir =
+        |line: &str, variables: &[(&str, &str)]| resolve(line, variables).unwrap().data_dir;
+    let all = [
+        HOME,
+        ("XDG_STATE_HOME", "/state"),
+        ("FASTNESS_DATA_DIR", "/data"),
+    ];
+    assert_eq!(
+        data_dir("fastness serve --data-dir /flag", &all),
+        Path::new("/flag")
+    );
+    assert_eq!(data_dir("fastness serve", &all), Path::new("/data"));
+    assert_eq!(
+        data_dir("fastness serve", &all[..2]),
+        Path::new("/state/fastness")
+    );
+    let home = Path::new("/home/me/.local/state/fastness");
+    assert_eq!(data_dir("fastness serve", &[HOME]), home);
+    let relative = [HOME, ("XDG_STATE_HOME", "state"), ("FASTNESS_DATA_DIR", "")];
+    assert_eq!(data_dir("fastness serve", &relative), home);
+    assert!(data_dir("fastness serve --data-dir here", &all).ends_with("here"));
+    assert!(data_dir("fastness serve --data-dir here", &all).is_absolute());
+    assert!(complaint("fastness serve", &[]).contains("HOME is not set"));
+}
+
+#[test]
+fn flags_win_over_variables_and_variables_over_defaults() {
+    let variables = [
+        HOME,
+        ("FASTNESS_MODEL", "offline"),
+        ("FASTNESS_LOG", "debug"),
+        ("FASTNESS_LISTEN", "127.0.0.1:7"),
+        ("FASTNESS_LIMITS_GRACE_MS", "250"),
+        ("FASTNESS_LIMITS_IDLE_MS", "750"),
+        ("FASTNESS_GREETING", "false"),
+    ];
+    let flags = "fastness serve --model script:x --log error --listen 127.0.0.1:8 --grace 2";
+    let settings = resolve(flags, &variables).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("script:x"));
+    assert_eq!(settings.log, LevelFilter::ERROR);
+    assert_eq!(settings.listen.port(), 8);
+    assert_eq!(settings.limits.grace, Duration::from_secs(2));
+    assert_eq!(settings.limits.idle, Duration::from_millis(750));
+
+    let settings = resolve("fastness serve", &variables).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("offline"));
+    assert_eq!(settings.log, LevelFilter::DEBUG);
+    assert_eq!(settings.listen.port(), 7);
+    assert_eq!(settings.limits.grace, Duration::from_millis(250));
+    assert!(!settings.is_greeting);
+
+    let settings = resolve("fastness serve", &[HOME]).unwrap();
+    assert_eq!(settings.model.spec, None);
+    assert_eq!(settings.log, LevelFilter::INFO);
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:4600");
+    assert_eq!(settings.limits.grace, Duration::from_secs(300));
+    assert!(settings.is_greeting);
+}
+
+#[test]
+fn a_wrong_value_is_named_with_what_would_be_right() {
+    let wrong = |name, value| complaint("fastness serve", &[HOME, (name, value)]);
+    let limit = wrong("FASTNESS_LIMITS_GRASE_MS", "1");
+    assert!(
+        limit.contains("FASTNESS_LIMITS_GRASE_MS") && limit.contains("`grace_ms`"),
+        "{limit}"
+    );
+    assert!(wrong("FASTNESS_LIMITS_GRACE_MS", "soon").contains("whole number"));
+    assert!(wrong("FASTNESS_GREETING", "no").contains("true or false"));
+    assert!(wrong("FASTNESS_LOG", "loud").contains("`loud`"));
+    assert!(wrong("FASTNESS_LISTEN", "here").contains("ADDR:PORT"));
+    assert!(wrong("FASTNESS_STORE", "nats://x").contains("not built yet"));
+    assert!(wrong("FASTNESS_LISTEN", "0.0.0.0:1").contains("other machines"));
+    let nowhere = complaint("fastness ask x --cwd does-not-exist", &[HOME]);
+    assert!(nowhere.contains("is not a directory"), "{nowhere}");
+}
+
+#[test]
+fn the_token_is_the_variable_then_the_named_file_then_that_of_the_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let data_dir = directory.path().to_str().unwrap();
+    let of_data_dir = auth::token::load_or_create(&directory.path().join("token")).unwrap();
+    let named_file = directory.path().join("named");
+    let named = auth::token::load_or_create(&named_file).unwrap();
+
+    let ask = format!("fastness ask x --data-dir {data_dir}");
+    let with_file = format!("{ask} --token-file {}", named_file.display());
+    let token = |line: &str, variables: &[(&str, &str)]| {
+        let token = resolve(line, variables).unwrap().token();
+        token.unwrap().map(|token| token.reveal().to_owned())
+    };
+    assert_eq!(
+        token(&with_file, &[("FASTNESS_TOKEN", "T\n")]).as_deref(),
+        Some("T")
+    );
+    assert_eq!(token(&with_file, &[]).as_deref(), Some(named.reveal()));
+    assert_eq!(token(&ask, &[]).as_deref(), Some(of_data_dir.reveal()));
+    assert_eq!(
+        token("fastness ask x --data-dir /does/not/exist", &[]),
+        None
+    );
+
+    // A file that was named must be there, and nobody else may have read it.
+    let missing = format!("{ask} --token-file /does/not/exist");
+    assert!(resolve(&missing, &[]).unwrap().token().is_err());
+    std::fs::set_permissions(&named_file, PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(resolve(&with_file, &[]).unwrap().token().is_err());
+}

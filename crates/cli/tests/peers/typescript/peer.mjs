@@ -1,0 +1,127 @@
+// The official TypeScript SDK as a client of Fastness. The plan, one JSON argument, says where
+// the agent is and what its scripted model will do; every step that is as it should be prints a
+// line, the first that is not ends the program with an error.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Readable, Writable } from "node:stream";
+import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientprotocol/sdk";
+import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
+import WebSocket from "ws";
+
+const plan = JSON.parse(process.argv[2]);
+const { session } = methods.agent;
+let choice = "none";
+let updates = [];
+
+/** Connects, initializes, runs `story`, and takes the connection down again. */
+async function connected(story) {
+  const { stream, leave } = plan.url ? overWebSocket() : overStdio();
+  const app = client({ name: "typescript-peer" })
+    .onRequest(methods.client.session.requestPermission, ({ params }) => {
+      const option = params.options.find(({ kind }) => kind === choice);
+      assert(option, `no option of kind ${choice} in ${JSON.stringify(params.options)}`);
+      return { outcome: { outcome: "selected", optionId: option.optionId } };
+    })
+    .onNotification(methods.client.session.update, ({ params }) => {
+      updates.push(params);
+    });
+  await app.connectWith(stream, async (context) => {
+    const greeting = await context.request(methods.agent.initialize, {
+      protocolVersion: PROTOCOL_VERSION,
+      clientCapabilities: {},
+      clientInfo: { name: "typescript-peer", version: "1" },
+    });
+    assert.equal(greeting.protocolVersion, PROTOCOL_VERSION);
+    assert.equal(greeting.agentCapabilities.loadSession, true);
+    await story(context);
+  });
+  await leave();
+}
+
+function overStdio() {
+  const [command, ...args] = plan.command;
+  const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
+  const stream = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+  const leave = async () => {
+    child.stdin.end();
+    if (child.exitCode === null) await once(child, "exit");
+    assert.equal(child.exitCode, 0, "the agent ends well when its input ends");
+  };
+  return { stream, leave };
+}
+
+function overWebSocket() {
+  const headers = { Authorization: `Bearer ${plan.token}` };
+  return { stream: createWebSocketStream(plan.url, { WebSocket, headers }), leave: async () => {} };
+}
+
+const textOf = (kind) =>
+  updates
+    .filter(({ update }) => update.sessionUpdate === kind)
+    .map(({ update }) => update.content.text)
+    .join("");
+
+const statuses = () =>
+  updates
+    .filter(({ update }) => update.sessionUpdate.startsWith("tool_call"))
+    .map(({ update }) => update.status);
+
+const done = (step) => console.log(`ok: ${step}`);
+const file = (name) => join(plan.workspace, name);
+const prompt = (text) => [{ type: "text", text }];
+
+let sessionId;
+let said = "";
+
+await connected(async (context) => {
+  done("initialize");
+  ({ sessionId } = await context.request(session.new, { cwd: plan.workspace, mcpServers: [] }));
+  done("session/new");
+
+  const ask = async (text) => {
+    updates = [];
+    const answer = await context.request(session.prompt, { sessionId, prompt: prompt(text) });
+    said += textOf("agent_message_chunk");
+    return answer.stopReason;
+  };
+
+  assert.equal(await ask("hello"), "end_turn");
+  const chunks = updates.filter(({ update }) => update.sessionUpdate === "agent_message_chunk");
+  assert(chunks.length > 1, "the answer comes in more than one chunk");
+  assert(textOf("agent_message_chunk").endsWith(plan.hello), textOf("agent_message_chunk"));
+  done("a prompt streams its answer");
+
+  choice = "allow_once";
+  assert.equal(await ask("write"), "end_turn");
+  assert.equal(readFileSync(file(plan.allowed), "utf8"), plan.content);
+  assert.equal(statuses().at(-1), "completed");
+  done("an allowed tool call runs");
+
+  choice = "reject_once";
+  assert.equal(await ask("write again"), "end_turn");
+  assert(!existsSync(file(plan.rejected)), "a rejected call leaves no file");
+  assert.equal(statuses().at(-1), "failed");
+  done("a rejected tool call does not run");
+
+  const turn = ask("count");
+  while (!textOf("agent_message_chunk").includes(plan.endless)) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await context.notify(session.cancel, { sessionId });
+  assert.equal(await turn, "cancelled");
+  done("cancel ends the turn");
+});
+
+updates = [];
+await connected(async (context) => {
+  await context.request(session.load, { sessionId, cwd: plan.workspace, mcpServers: [] });
+  assert.equal(textOf("user_message_chunk"), "hellowritewrite againcount");
+  assert.equal(textOf("agent_message_chunk"), said);
+  const first = updates.findIndex(({ update }) => update.sessionUpdate === "tool_call");
+  const user = updates.findIndex(({ update }) => update.content?.text === "write");
+  assert(user >= 0 && user < first, "the tool call is replayed after the prompt that led to it");
+  done("session/load replays the history");
+});
