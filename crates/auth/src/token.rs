@@ -100,10 +100,6 @@ fn write_private(path: &Path, token: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "syncing the directory that holds the token"
-)]
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -89,14 +89,11 @@ impl BlobDir<'_> {
             return Err(StoreError::DamagedText);
         }
         let path = format!("{}/{sha256}", self.dir());
-        self.storage
-            .open(&path, Access::Read)
-            .map_err(|error| match StoreError::from(error) {
-                gone if matches!(gone, StoreError::NotFound | StoreError::NotPlain) => {
-                    StoreError::DamagedText
-                }
-                failed => failed,
-            })
+        let opened = self.storage.open(&path, Access::Read);
+        match opened.map_err(StoreError::from) {
+            Err(StoreError::NotFound | StoreError::NotPlain) => Err(StoreError::DamagedText),
+            other => other,
+        }
     }
 
     /// Always a new file, even where the name exists: what is there may be damaged.

@@ -7,6 +7,7 @@
 mod blobs;
 mod error;
 mod lock;
+mod message;
 mod meta;
 mod partial;
 mod reader;

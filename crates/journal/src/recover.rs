@@ -12,12 +12,12 @@ use domain::clock::Timestamp;
 use domain::event::SessionRecovered;
 
 use crate::lock::Lock;
+use crate::message::OpenMessage;
 use crate::meta::Fold;
 use crate::partial::{self, Ending};
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at, write_all_at};
 use crate::store::SessionDir;
-use crate::writer::OpenMessage;
 use crate::{Entry, StoreError, Stored, Writer, record};
 
 /// What opening a session found and did.

@@ -8,16 +8,17 @@ use std::io;
 use std::sync::Arc;
 
 use domain::clock::Timestamp;
-use domain::event::{AssistantMessage, AssistantThought, MessageKind, MessageStarted, Text};
+use domain::event::{AssistantMessage, AssistantThought, MessageStarted, Text};
 use domain::limits::BLOB_BYTES_MIN;
-use domain::{Event, EventSeq, MessageId, SessionId};
+use domain::{Event, EventSeq, SessionId};
 
 use crate::blobs::NewBlob;
 use crate::lock::Lock;
+use crate::message::OpenMessage;
 use crate::meta::{self, Started};
-use crate::storage::{Access, StoredFile, read_full_at, write_all_at};
+use crate::storage::{Access, StoredFile, write_all_at};
 use crate::store::SessionDir;
-use crate::{Meta, StoreError, Stored, partial, record};
+use crate::{Meta, StoreError, Stored, record};
 
 /// Something to add to a session.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +78,7 @@ impl Writer {
     /// The event that opened the message being streamed, and the bytes of its text so far.
     #[must_use]
     pub fn open_message(&self) -> Option<(EventSeq, u64)> {
-        self.open.as_ref().map(|open| (open.started, open.bytes))
+        self.open.as_ref().map(|open| (open.started, open.bytes()))
     }
 
     /// Adds all entries, or none, with one write and one sync. On disk when this returns.
@@ -268,7 +269,10 @@ impl Writer {
             seq = seq.next();
             let event = match entry {
                 Entry::Event(event) => shorten(event, &mut new_blobs),
-                Entry::EndMessage { partial } => self.ended_message(partial)?,
+                Entry::EndMessage { partial } => {
+                    let open = self.open.as_ref().ok_or(StoreError::NoMessage)?;
+                    open.end(partial, &self.dir.blobs())?
+                }
             };
             let stored = Stored {
                 seq,
@@ -312,41 +316,9 @@ impl Writer {
         // The event first: a `partial` that names an event not written is a leftover.
         self.write_lines(&line)?;
         let file = self.dir.open("partial", Access::Create)?;
-        let header = partial::header(seq);
-        file.truncate(0)?;
-        write_all_at(&*file, header.as_bytes(), 0)?;
-        self.open = Some(OpenMessage::found(&message, file, header.len() as u64, 0));
+        self.open = Some(OpenMessage::begin(&message, file)?);
         self.meta.apply(&stored);
         Ok(Arc::new(stored))
-    }
-
-    /// The event that ends the open message, its text in place or, if long, in a blob.
-    fn ended_message(&self, partial: bool) -> Result<Event, StoreError> {
-        let open = self.open.as_ref().ok_or(StoreError::NoMessage)?;
-        let text = match usize::try_from(open.bytes) {
-            Ok(bytes) if bytes <= BLOB_BYTES_MIN => Text::Inline(open.read(bytes)?),
-            _ => {
-                let blobs = self.dir.blobs();
-                let sha256 = blobs.store_range(&*open.file, open.header_bytes, open.bytes)?;
-                blobs.sync()?;
-                Text::Blob { sha256 }
-            }
-        };
-        let message_id = open.message_id.clone();
-        Ok(match open.kind {
-            MessageKind::Text => AssistantMessage {
-                message_id,
-                text,
-                partial,
-            }
-            .into(),
-            MessageKind::Thought => AssistantThought {
-                message_id,
-                text,
-                partial,
-            }
-            .into(),
-        })
     }
 
     fn store_blobs(&self, new_blobs: &[NewBlob]) -> io::Result<()> {
@@ -380,7 +352,7 @@ impl Writer {
     /// Empties `partial`, whose text is stored now.
     fn close_message(&mut self) {
         if let Some(open) = self.open.take()
-            && let Err(error) = open.file.truncate(0)
+            && let Err(error) = open.clear()
         {
             // What is left names an ended message, and is dropped by whoever finds it.
             tracing::debug!(session = %self.meta.id, %error, "partial could not be emptied");
@@ -405,66 +377,6 @@ impl SyncJob {
             file.sync()?;
         }
         Ok(())
-    }
-}
-
-/// The message being streamed.
-pub(crate) struct OpenMessage {
-    pub(crate) started: EventSeq,
-    message_id: MessageId,
-    kind: MessageKind,
-    file: Arc<dyn StoredFile>,
-    header_bytes: u64,
-    /// Bytes of text in the file.
-    bytes: u64,
-    /// Bytes of text that a sync was asked for; `None` before the first.
-    handed: Option<u64>,
-}
-
-impl OpenMessage {
-    /// The message `started`, whose text is the `bytes` after `header_bytes` in `file`.
-    pub(crate) fn found(
-        started: &Started,
-        file: Arc<dyn StoredFile>,
-        header_bytes: u64,
-        bytes: u64,
-    ) -> Self {
-        Self {
-            started: started.seq,
-            message_id: started.id.clone(),
-            kind: started.kind,
-            file,
-            header_bytes,
-            bytes,
-            handed: None,
-        }
-    }
-
-    fn push(&mut self, text: &str) -> Result<u64, StoreError> {
-        let end = self.header_bytes + self.bytes;
-        if let Err(error) = write_all_at(&*self.file, text.as_bytes(), end) {
-            // As with events: nobody has seen them.
-            let _ = self.file.truncate(end);
-            return Err(error.into());
-        }
-        self.bytes += text.len() as u64;
-        Ok(self.bytes)
-    }
-
-    fn read(&self, bytes: usize) -> io::Result<String> {
-        let mut text = vec![0; bytes];
-        if read_full_at(&*self.file, &mut text, self.header_bytes)? < bytes {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
-    }
-
-    fn unsynced(&mut self) -> Option<Arc<dyn StoredFile>> {
-        if self.handed == Some(self.bytes) {
-            return None;
-        }
-        self.handed = Some(self.bytes);
-        Some(Arc::clone(&self.file))
     }
 }
 

@@ -69,6 +69,7 @@ pub(crate) async fn serve(service: Arc<Service>, opening: Opening) {
         outbox,
         capabilities: None,
         attachments: HashMap::new(),
+        leaving: Vec::new(),
         attaching: HashMap::new(),
         events,
         gone: CancellationToken::new(),
@@ -101,6 +102,8 @@ struct Connection {
     /// Set by `initialize`; nothing else is served before.
     capabilities: Option<ClientCapabilities>,
     attachments: HashMap<SessionId, Attachment>,
+    /// Sessions being closed, until their streams have ended here.
+    leaving: Vec<Attachment>,
     /// Messages for a session that is being entered, in wire order.
     attaching: HashMap<SessionId, VecDeque<(Option<RequestId>, ClientMessage)>>,
     events: mpsc::Sender<Event>,
@@ -162,6 +165,8 @@ impl Connection {
                 if same {
                     self.attachments.remove(&session);
                 }
+                self.leaving
+                    .retain(|attachment| attachment.serial != serial);
             }
         }
     }
@@ -217,11 +222,13 @@ impl Connection {
         if self.capabilities.is_none() {
             return;
         }
-        match message {
-            ClientMessage::CancelRequest(request) => self.cancel_request(&request),
-            message if message.is_notification() => self.on_ordered(None, message),
-            // A request sent without an id wants nothing done that anyone would hear of.
-            _request => tracing::debug!("a request without an id was ignored"),
+        if let ClientMessage::CancelRequest(request) = &message {
+            self.cancel_request(request);
+        } else if message.is_notification() {
+            self.on_ordered(None, message);
+        } else {
+            // A request without an id wants nothing done that anyone would hear of.
+            tracing::debug!("a request without an id was ignored");
         }
     }
 
@@ -280,9 +287,8 @@ impl Connection {
             tracing::info!("aborted {questions} pending requests");
         }
         self.attachments.clear();
-        if !self.service.closing.is_cancelled() {
-            self.outbox.close(Close::Gone);
-        }
+        self.leaving.clear();
+        self.outbox.close(Close::Gone);
     }
 }
 

@@ -57,7 +57,9 @@ pub(crate) struct SessionActor {
     open: Option<OpenSession>,
     staged: Staged,
     attachments: Vec<(AttachmentId, Weak<Presence>)>,
-    attaches_seen: u64,
+    /// Attaches and deletes that came through the directory.
+    envelopes_seen: u64,
+    attaches: u64,
     turn: Option<LiveTurn>,
     /// The kind of the message being streamed.
     open_kind: Option<MessageKind>,
@@ -161,7 +163,8 @@ impl SessionActor {
                 reply,
             } => {
                 self.commit().await;
-                self.attaches_seen += 1;
+                self.envelopes_seen += 1;
+                self.attaches += 1;
                 let attached = self.attach(&principal, from, cwd.as_deref()).await;
                 // The asker may have gone; dropping the handle detaches it again.
                 let _ = reply.send(attached);
@@ -209,16 +212,7 @@ impl SessionActor {
                 Answer::Unable => self.on_unable(question, from),
             },
             Envelope::Close { from, reply } => self.on_close(from, reply).await,
-            Envelope::Delete { principal, reply } => {
-                let owned = self
-                    .open
-                    .as_ref()
-                    .is_some_and(|open| open.state.owner() == principal.id());
-                if owned && self.stopping.is_none() {
-                    self.cancel_turn();
-                    self.stopping = Some(Stopping::Delete(reply));
-                }
-            }
+            Envelope::Delete { principal, reply } => self.on_delete(&principal, reply),
             Envelope::Shutdown { deadline } => self.stopping = Some(Stopping::Shutdown(deadline)),
         }
     }
@@ -239,8 +233,8 @@ impl SessionActor {
         attach::check(&open.state, principal, cwd)?;
         let head = self.feed.head();
         let (cursor, resync) = attach::start(&open.state, &head, from);
-        let snapshot = attach::snapshot(&open.state, &head, resync, self.attaches_seen > 1);
-        let id = AttachmentId(self.attaches_seen);
+        let snapshot = attach::snapshot(&open.state, &head, resync, self.attaches > 1);
+        let id = AttachmentId(self.attaches);
         let presence = Presence::new(id, Arc::clone(&self.bell));
         self.attachments.push((id, Arc::downgrade(&presence)));
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
@@ -342,6 +336,16 @@ impl SessionActor {
             Some(Stopping::Close(replies)) => replies.push(reply),
             None => self.stopping = Some(Stopping::Close(vec![reply])),
             Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => reply(Ok(self.feed.head().seq)),
+        }
+    }
+
+    fn on_delete(&mut self, principal: &auth::Principal, reply: oneshot::Sender<()>) {
+        self.envelopes_seen += 1;
+        let state = self.open.as_ref().map(|open| &open.state);
+        // Not theirs, or on its way out already: dropping the reply says that nothing was done.
+        if state.is_some_and(|state| state.owner() == principal.id()) && self.stopping.is_none() {
+            self.cancel_turn();
+            self.stopping = Some(Stopping::Delete(reply));
         }
     }
 

@@ -110,13 +110,14 @@ impl Sessions {
         cwd: Option<String>,
     ) -> Result<Attached, AttachError> {
         let (reply, attached) = oneshot::channel();
-        let entrant = Entrant {
-            principal: principal.clone(),
+        let principal = principal.clone();
+        let envelope = Envelope::Attach {
+            principal,
             from,
             cwd,
             reply,
         };
-        self.ask(Request::Attach { id, entrant }, attached).await
+        self.ask(Request::Attach { id, envelope }, attached).await
     }
 
     /// Deletes the session `id` if it is the principal's; otherwise does nothing.
@@ -203,13 +204,13 @@ pub(crate) struct DirectoryLink {
 }
 
 impl DirectoryLink {
-    /// Whether the session may leave memory: yes, if all attaches on the way to it are among the
-    /// `attaches_seen`. From then on newcomers wait until it [`left`](Self::left).
-    pub(crate) async fn may_leave(&self, id: SessionId, attaches_seen: u64) -> bool {
+    /// Whether the session may leave memory: yes, if all that the directory sent it are among the
+    /// `envelopes_seen`. From then on newcomers wait until it [`left`](Self::left).
+    pub(crate) async fn may_leave(&self, id: SessionId, envelopes_seen: u64) -> bool {
         let (reply, may) = oneshot::channel();
         let request = Request::MayLeave {
             id,
-            attaches_seen,
+            envelopes_seen,
             reply,
         };
         // Without a directory nobody can come any more.
@@ -223,14 +224,6 @@ impl DirectoryLink {
     }
 }
 
-/// Somebody who wants in.
-struct Entrant {
-    principal: Principal,
-    from: From,
-    cwd: Option<String>,
-    reply: AttachReply,
-}
-
 enum Request {
     Create {
         principal: Principal,
@@ -239,7 +232,7 @@ enum Request {
     },
     Attach {
         id: SessionId,
-        entrant: Entrant,
+        envelope: Envelope,
     },
     Delete {
         principal: Principal,
@@ -248,7 +241,7 @@ enum Request {
     },
     MayLeave {
         id: SessionId,
-        attaches_seen: u64,
+        envelopes_seen: u64,
         reply: oneshot::Sender<bool>,
     },
     Left {
@@ -266,9 +259,9 @@ enum Request {
 /// The directory's own view of a live session.
 struct Live {
     mailbox: mpsc::Sender<Envelope>,
-    attaches_sent: u64,
+    envelopes_sent: u64,
     /// It is on its way out; these wait for it to be gone.
-    leaving: Option<Vec<Entrant>>,
+    leaving: Option<Vec<Envelope>>,
     meta: LiveMeta,
 }
 
@@ -305,39 +298,38 @@ impl Directory {
                 reply,
             } => {
                 let id = SessionId::random();
-                let entrant = Entrant {
-                    principal: principal.clone(),
-                    from: From::Head,
-                    cwd: None,
+                let (entrant, from, cwd) = (principal.clone(), From::Head, None);
+                let envelope = Envelope::Attach {
+                    principal: entrant,
+                    from,
+                    cwd,
                     reply,
                 };
-                self.enter(id, Birth::New(principal, new), entrant);
+                self.send(id, Birth::New(principal, new), envelope);
             }
-            Request::Attach { id, entrant } => self.enter(id, Birth::Load, entrant),
+            Request::Attach { id, envelope } => self.send(id, Birth::Load, envelope),
             Request::Delete {
                 principal,
                 id,
                 reply,
             } => {
-                self.bring_in(id, Birth::Load)
-                    .try_send(Envelope::Delete { principal, reply })
-                    .ok();
+                self.send(id, Birth::Load, Envelope::Delete { principal, reply });
             }
             Request::MayLeave {
                 id,
-                attaches_seen,
+                envelopes_seen,
                 reply,
             } => {
                 let may = self
                     .live
                     .get_mut(&id)
-                    .is_none_or(|live| live.may_leave(attaches_seen));
+                    .is_none_or(|live| live.may_leave(envelopes_seen));
                 let _ = reply.send(may);
             }
             Request::Left { id } => {
                 let parked = self.live.remove(&id).and_then(|live| live.leaving);
-                for entrant in parked.unwrap_or_default() {
-                    self.enter(id, Birth::Load, entrant);
+                for envelope in parked.unwrap_or_default() {
+                    self.send(id, Birth::Load, envelope);
                 }
             }
             Request::Live { reply } => {
@@ -351,10 +343,10 @@ impl Directory {
         }
     }
 
-    /// Sends `entrant` to the session, which is brought in first if need be.
-    fn enter(&mut self, id: SessionId, birth: Birth, entrant: Entrant) {
+    /// Sends `envelope` to the session, which is brought in first if need be.
+    fn send(&mut self, id: SessionId, birth: Birth, envelope: Envelope) {
         if self.shutdown.is_some() {
-            return entrant.refuse(CommandError::Failed(FailureKind::Draining));
+            return envelope.refuse(CommandError::Failed(FailureKind::Draining));
         }
         if let Some(Live {
             leaving: Some(parked),
@@ -362,17 +354,17 @@ impl Directory {
         }) = self.live.get_mut(&id)
         {
             if parked.len() < MAILBOX_COMMANDS_MAX {
-                parked.push(entrant);
+                parked.push(envelope);
             } else {
-                entrant.refuse(CommandError::Limit("attaches_waiting"));
+                envelope.refuse(CommandError::Limit("attaches_waiting"));
             }
             return;
         }
         let mailbox = self.bring_in(id, birth);
-        match mailbox.try_send(entrant.into_envelope()) {
+        match mailbox.try_send(envelope) {
             Ok(()) => {
                 if let Some(live) = self.live.get_mut(&id) {
-                    live.attaches_sent += 1;
+                    live.envelopes_sent += 1;
                 }
             }
             Err(error) => error
@@ -398,7 +390,7 @@ impl Directory {
         tokio::spawn(actor.run(birth));
         let live = Live {
             mailbox: mailbox.clone(),
-            attaches_sent: 0,
+            envelopes_sent: 0,
             leaving: None,
             meta,
         };
@@ -418,33 +410,12 @@ impl Directory {
 }
 
 impl Live {
-    fn may_leave(&mut self, attaches_seen: u64) -> bool {
-        let nobody_coming = self.attaches_sent == attaches_seen;
+    fn may_leave(&mut self, envelopes_seen: u64) -> bool {
+        let nobody_coming = self.envelopes_sent == envelopes_seen;
         if nobody_coming {
             self.leaving = Some(Vec::new());
         }
         nobody_coming
-    }
-}
-
-impl Entrant {
-    fn into_envelope(self) -> Envelope {
-        let Self {
-            principal,
-            from,
-            cwd,
-            reply,
-        } = self;
-        Envelope::Attach {
-            principal,
-            from,
-            cwd,
-            reply,
-        }
-    }
-
-    fn refuse(self, error: CommandError) {
-        self.into_envelope().refuse(error);
     }
 }
 

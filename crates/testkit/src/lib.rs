@@ -1,1 +1,25 @@
-//! TBD
+//! What the tests of Fastness stand on: the real program, a plain ACP client, and an oracle that
+//! holds every message the program sends against the official schema.
+//!
+//! A story reads
+//! `let server = Program::serve(binary, Script::says("hi")).await;`
+//! `let mut client = AcpClient::connect_ws(&server).await;`
+//! `let session = client.new_session().await;`
+//! `assert_eq!(client.prompt(&session, "hello").await.text, "hi");`.
+
+pub mod client;
+pub mod home;
+pub mod model;
+pub mod oracle;
+pub mod peers;
+pub mod program;
+pub mod script;
+mod wait;
+
+pub use client::{AcpClient, AgentRequest, Answer, Choice, Reply, RequestId, RpcError, Update};
+pub use home::Home;
+pub use oracle::Oracle;
+pub use peers::Peer;
+pub use program::Program;
+pub use script::Script;
+pub use wait::wait_for;

@@ -177,7 +177,10 @@ fn write_new(directory: &OwnedFd, name: &str, mode: Mode, content: &[u8]) -> io:
 }
 
 /// An I/O error in words that hold no number and no path.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the system's list of errors is open")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the system's list of errors is open"
+)]
 fn plain_words(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file",

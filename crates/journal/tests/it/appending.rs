@@ -1,6 +1,6 @@
 //! What is appended comes back: order, Unicode, long strings, unknown events, the meta.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use domain::clock::Timestamp;
 use domain::event::{AssistantMessage, SessionUpdated, Text, ToolResult, ToolStatus, UserMessage};
@@ -157,7 +157,7 @@ fn the_text_of_a_finished_message_stays_a_name_and_is_read_in_slices() {
     }
     assert_eq!(whole, long);
     let inside = reader.read_text(&message.text, 1, 10);
-    assert!(inside.is_ok_and(|text| text.starts_with('ó')) || long.starts_with("ż"));
+    assert!(matches!(inside, Err(StoreError::InsideCharacter)));
     let elsewhere = Text::Blob {
         sha256: "../../events.jsonl".into(),
     };
@@ -339,5 +339,5 @@ fn a_reader_finds_any_event_of_a_long_log_without_reading_all_of_it() {
     drop(writer);
     let (_writer, _, seen) = world.open().unwrap();
     assert_eq!(seen.len(), 3_000);
-    assert_eq!(Arc::new(seen[2_999].clone()).seq, EventSeq(3_000));
+    assert_eq!(seen[2_999].seq, EventSeq(3_000));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::event::MessageKind;
+use domain::limits::BLOB_BYTES_MIN;
 use domain::{EventSeq, SessionId};
 use journal::storage::{Access, DiskStorage, Storage, StoredFile};
 use journal::{Entry, FileStore, StoreError, Writer};
@@ -79,10 +80,10 @@ impl StoredFile for FlakyFile {
         self.file.read_at(buffer, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        // Always short: what is asked for at once arrives in two halves, and may fail between.
-        let half = bytes.len().div_ceil(2);
+        // Always short: what is asked for at once arrives in two parts, and may fail between.
+        let part = bytes.len().div_ceil(2).max(bytes.len().saturating_sub(64));
         self.fuse.burn()?;
-        self.file.write_at(&bytes[..half], offset)
+        self.file.write_at(&bytes[..part], offset)
     }
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.fuse.burn()?;
@@ -97,28 +98,29 @@ impl StoredFile for FlakyFile {
     }
 }
 
-/// Appends, streams and ends messages until something fails; notes what was acknowledged.
+/// Appends and streams until something fails; notes what was acknowledged.
 fn work(writer: &mut Writer, acknowledged: &mut u64) -> Result<(), StoreError> {
-    for round in 0..2 {
-        writer.append(entries([notice("a"), notice("b")]), NOW)?;
-        *acknowledged = writer.head().0;
-        writer.start_message(message(&format!("m{round}"), MessageKind::Text), NOW)?;
-        writer.push_text("some text")?;
-        if let Some(job) = writer.unsynced()
-            && let Err(error) = job.run()
-        {
-            writer.fence();
-            return Err(error);
-        }
-        *acknowledged = writer.head().0;
-        writer.push_text(" and more")?;
-        writer.append(vec![Entry::EndMessage { partial: false }], NOW)?;
-        *acknowledged = writer.head().0;
-        let long = "x".repeat(300_000);
-        writer.append(entries([notice(&long)]), NOW)?;
-        *acknowledged = writer.head().0;
-        writer.save_meta()?;
+    writer.append(entries([notice("a"), notice("b")]), NOW)?;
+    *acknowledged = writer.head().0;
+    writer.start_message(message("m", MessageKind::Text), NOW)?;
+    writer.push_text("some text")?;
+    if let Some(job) = writer.unsynced()
+        && let Err(error) = job.run()
+    {
+        writer.fence();
+        return Err(error);
     }
+    *acknowledged = writer.head().0;
+    writer.push_text(" and more")?;
+    writer.append(vec![Entry::EndMessage { partial: false }], NOW)?;
+    *acknowledged = writer.head().0;
+    let long = "x".repeat(BLOB_BYTES_MIN + 1);
+    writer.append(entries([notice(&long)]), NOW)?;
+    *acknowledged = writer.head().0;
+    writer.save_meta()?;
+    // Left open, so that recovery has something to do, and to fail at.
+    writer.start_message(message("n", MessageKind::Thought), NOW)?;
+    writer.push_text("hm")?;
     Ok(())
 }
 

@@ -53,7 +53,6 @@ impl World {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test looks at the disk")]
     pub(crate) fn bytes(&self, file: &str) -> Vec<u8> {
         std::fs::read(self.path(file)).unwrap()
     }
@@ -62,7 +61,6 @@ impl World {
         String::from_utf8(self.bytes("events.jsonl")).unwrap()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the test spoils the disk")]
     pub(crate) fn put(&self, file: &str, bytes: impl AsRef<[u8]>) {
         std::fs::write(self.path(file), bytes).unwrap();
     }

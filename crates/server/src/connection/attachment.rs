@@ -8,7 +8,7 @@ use std::sync::Arc;
 use domain::event::{PermissionAsked, StopReason, TurnResult, Usage};
 use domain::{Event, EventSeq, FailureKind, SessionId, TurnError, TurnId};
 use session::{CommandError, Delivery, Item, Outcome, SessionHandle, Stored, Subscription};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::acp::{self, ClientCapabilities, TurnNotice, TurnState, UpdateMeta};
 use wire::rpc::{RequestId, RpcError};
 
@@ -23,6 +23,10 @@ pub(crate) struct Attachment {
     pub(crate) waiting: Arc<Waiting>,
     /// Tells a new attachment to the same session from the old one.
     pub(crate) serial: u64,
+    /// Stops the pump when the attachment is dropped.
+    pub(crate) stop: DropGuard,
+    /// Fires when the pump has stopped.
+    pub(crate) stopped: CancellationToken,
 }
 
 /// The answer to a prompt whose outcome is known.
@@ -85,7 +89,8 @@ pub(crate) struct Pump {
     pub(crate) questions: Vec<PermissionAsked>,
     /// Events up to here are history.
     pub(crate) attached_at: EventSeq,
-    pub(crate) gone: CancellationToken,
+    /// Fires when the client has left the session, or left altogether.
+    pub(crate) stop: CancellationToken,
 }
 
 impl Pump {
@@ -122,7 +127,7 @@ impl Pump {
             }
             let next = tokio::select! {
                 biased;
-                () = self.gone.cancelled() => return Err(Gone),
+                () = self.stop.cancelled() => return Err(Gone),
                 () = self.waiting.bell.notified() => continue,
                 next = self.subscription.next() => next,
             };

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::{Cursor, SessionId};
 use session::{Attached, From, NewSession, TurnPhase};
+use tokio_util::sync::CancellationToken;
 use wire::acp::{self, TurnState, TurnStatus};
 use wire::rpc::{RequestId, RpcError};
 
@@ -48,7 +49,9 @@ impl Connection {
             match attached {
                 Ok(attached) => {
                     let session = attached.handle.id();
-                    enterer.settle(session, attached, entry).await;
+                    enterer
+                        .settle(session, attached, Arc::default(), entry)
+                        .await;
                 }
                 Err(error) => enterer.answers.error(&entry.id, attach_error(&error)),
             }
@@ -88,18 +91,20 @@ impl Connection {
         } else {
             &[]
         };
-        // A second attach replaces the first: one client follows a session once.
-        self.attachments.remove(&session);
+        // A second attach replaces the first: one client follows a session once. What it waits
+        // for, it waits for still.
+        let before = self.attachments.remove(&session);
         self.attaching.insert(session, VecDeque::new());
         let entry = Entry { id, way, ignored };
         let (enterer, sessions) = (self.enterer(), self.service.sessions.clone());
         let principal = self.principal.clone();
         self.service.connections.spawn(async move {
+            let waiting = replace(before).await;
             match sessions
                 .attach(&principal, session, from, Some(attach.cwd))
                 .await
             {
-                Ok(attached) => enterer.settle(session, attached, entry).await,
+                Ok(attached) => enterer.settle(session, attached, waiting, entry).await,
                 Err(error) => {
                     enterer.answers.error(&entry.id, attach_error(&error));
                     enterer
@@ -125,6 +130,23 @@ impl Connection {
     }
 }
 
+/// Stops following a session the old way, and gives what the client waits for in it.
+async fn replace(before: Option<Attachment>) -> Arc<Waiting> {
+    let Some(Attachment {
+        waiting,
+        stop,
+        stopped,
+        ..
+    }) = before
+    else {
+        return Arc::default();
+    };
+    drop(stop);
+    // Ends with the batch under way, or with the client.
+    stopped.cancelled().await;
+    waiting
+}
+
 /// What entering takes along into its own task.
 struct Enterer {
     service: Arc<crate::service::Service>,
@@ -132,22 +154,30 @@ struct Enterer {
     outbox: super::Outbox,
     capabilities: acp::ClientCapabilities,
     events: tokio::sync::mpsc::Sender<Event>,
-    gone: tokio_util::sync::CancellationToken,
+    gone: CancellationToken,
 }
 
 impl Enterer {
     /// Registers the attachment, then lets the stream flow: by the time the client knows the
     /// session, the connection does.
-    async fn settle(self, session: SessionId, attached: Attached, entry: Entry) {
+    async fn settle(
+        self,
+        session: SessionId,
+        attached: Attached,
+        waiting: Arc<Waiting>,
+        entry: Entry,
+    ) {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let reply = self.reply(session, &attached, entry);
-        let waiting = Arc::new(Waiting::default());
         let snapshot = attached.snapshot;
+        let (stop, stopped) = (self.gone.child_token(), CancellationToken::new());
         let attachment = Attachment {
             handle: attached.handle,
             waiting: Arc::clone(&waiting),
             serial,
+            stop: stop.clone().drop_guard(),
+            stopped: stopped.clone(),
         };
         if !self
             .tell(Event::Attached {
@@ -173,9 +203,10 @@ impl Enterer {
                 .map(|question| question.asked)
                 .collect(),
             attached_at: snapshot.head,
-            gone: self.gone,
+            stop,
         };
         pump.run(reply).await;
+        stopped.cancel();
         // The connection may be gone too; then there is nothing to detach from.
         let _ = events.send(Event::Detached { session, serial }).await;
     }

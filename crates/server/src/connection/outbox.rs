@@ -133,10 +133,7 @@ impl Outbox {
     /// Ends the connection. The first call decides how.
     pub(crate) fn close(&self, close: Close) {
         let mut queue = self.queue();
-        match (queue.closed, close) {
-            (Some(Close::Gone), _) | (Some(Close::After(_)), Close::After(_)) => return,
-            (None, _) | (Some(Close::After(_)), Close::Gone) => queue.closed = Some(close),
-        }
+        queue.closed.get_or_insert(close);
         drop(queue);
         self.inner.filled.notify_one();
         self.inner.drained.notify_waiters();

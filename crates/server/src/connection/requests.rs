@@ -238,8 +238,11 @@ impl Connection {
     }
 
     fn close(&mut self, id: RequestId, session: SessionRef) {
-        let Some(attachment) = self.attached(&id, session) else {
-            return;
+        let left = session
+            .ok()
+            .and_then(|session| self.attachments.remove(&session));
+        let Some(attachment) = left else {
+            return self.answers.error(&id, RpcError::session_not_found());
         };
         let (answers, waiting) = (Arc::clone(&self.answers), Arc::clone(&attachment.waiting));
         attachment
@@ -250,6 +253,8 @@ impl Connection {
                 Err(CommandError::Closed) => answers.result(&id, &acp::empty_result()),
                 Err(error) => answers.error(&id, command_error(&error)),
             }));
+        // From here on the session is not attached; its pump lives until it has said goodbye.
+        self.leaving.push(attachment);
     }
 
     fn delete(&self, id: RequestId, session: SessionRef) {

@@ -48,7 +48,8 @@ impl SessionActor {
             open: None,
             staged: super::Staged::default(),
             attachments: Vec::new(),
-            attaches_seen: 0,
+            envelopes_seen: 0,
+            attaches: 0,
             turn: None,
             open_kind: None,
             model: None,
@@ -95,11 +96,15 @@ impl SessionActor {
             while let Ok(envelope) = self.mailbox.try_recv() {
                 match envelope {
                     Envelope::Attach { reply, .. } => {
-                        self.attaches_seen += 1;
+                        self.envelopes_seen += 1;
                         refuse_attach(reply, error);
                     }
-                    Envelope::Delete { .. }
-                    | Envelope::Prompt { .. }
+                    Envelope::Delete { principal, reply } => {
+                        self.envelopes_seen += 1;
+                        self.delete_unopened(&principal, error).await;
+                        let _ = reply.send(());
+                    }
+                    Envelope::Prompt { .. }
                     | Envelope::DropQueued(_)
                     | Envelope::SetMode { .. }
                     | Envelope::Mode { .. }
@@ -108,10 +113,28 @@ impl SessionActor {
                     | Envelope::Shutdown { .. } => envelope.refuse(CommandError::Closed),
                 }
             }
-            if self.directory.may_leave(self.id, self.attaches_seen).await {
+            if self.directory.may_leave(self.id, self.envelopes_seen).await {
                 return self.directory.left(self.id).await;
             }
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// A damaged session cannot be opened, but its owner may delete it.
+    async fn delete_unopened(&mut self, principal: &Principal, error: &StoreError) {
+        if !matches!(error, StoreError::Damaged { .. }) {
+            return;
+        }
+        let (store, id, owner) = (self.engine.store.clone(), self.id, principal.id().clone());
+        let deleted = blocking(move || {
+            if store.meta(id)?.owner == owner {
+                store.delete(id)
+            } else {
+                Ok(())
+            }
+        });
+        if let Err(error) = deleted.await {
+            tracing::error!(session = %self.id, %error, "the session was not deleted");
         }
     }
 
@@ -179,7 +202,7 @@ impl SessionActor {
                 self.commit().await;
                 let head = self.feed.head().seq;
                 replies.into_iter().for_each(|reply| reply(Ok(head)));
-                if self.directory.may_leave(self.id, self.attaches_seen).await {
+                if self.directory.may_leave(self.id, self.envelopes_seen).await {
                     self.leave(Ending::Unloaded).await;
                 }
             }
@@ -237,7 +260,7 @@ impl SessionActor {
         if !self.is_unused() || !grace_over {
             return;
         }
-        if self.directory.may_leave(self.id, self.attaches_seen).await {
+        if self.directory.may_leave(self.id, self.envelopes_seen).await {
             self.leave(Ending::Unloaded).await;
         } else {
             // Somebody is on the way in; they start a new grace time.

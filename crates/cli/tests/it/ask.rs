@@ -1,0 +1,128 @@
+//! `fastness ask`: in this process or through a server, the same answer.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+use testkit::script::{Script, say, tool};
+use testkit::{Home, Program};
+
+use crate::support::{binary, echo, serve};
+
+async fn ask(home: &Home, arguments: &[&str]) -> Output {
+    let mut command = home.command("ask");
+    command.args(arguments).stdin(std::process::Stdio::null());
+    command.output().await.unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test]
+async fn with_nothing_configured_the_offline_assistant_answers_and_says_what_it_is() {
+    let home = Home::new(binary(), json!([])).model("offline");
+    let output = ask(&home, &["what can you do"]).await;
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output).contains("not an AI model"),
+        "{}",
+        text(&output)
+    );
+    home.write("notes.txt", "remember the milk");
+    let output = ask(&home, &["read notes.txt"]).await;
+    assert!(
+        text(&output).contains("remember the milk"),
+        "{}",
+        text(&output)
+    );
+}
+
+#[tokio::test]
+async fn a_session_is_continued_here_and_through_a_server() {
+    let home = Home::new(binary(), echo());
+    let first: Value = serde_json::from_str(&text(&ask(&home, &["one", "--json"]).await)).unwrap();
+    assert_eq!(
+        (&first["text"], &first["stopReason"]),
+        (&json!("you said one"), &json!("end_turn"))
+    );
+    let session = first["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(
+        text(&ask(&home, &["two", "--session", &session]).await),
+        "you said two\n"
+    );
+    let server = Program::serve_in(home).await;
+    let url = server.url().to_owned();
+    let output = ask(
+        server.home(),
+        &["three", "--session", &session, "--server", &url],
+    )
+    .await;
+    assert_eq!(
+        text(&output),
+        "you said three\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let prompts: Vec<_> = server
+        .home()
+        .events(&session)
+        .into_iter()
+        .filter(|event| event["type"] == "user.message")
+        .map(|event| event["text"].clone())
+        .collect();
+    assert_eq!(prompts, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn what_no_rule_allows_is_denied_with_exit_code_3() {
+    let script = || {
+        Script::new()
+            .call([tool("write", json!({"path": "a.txt", "content": "x"}))])
+            .call([say("end")])
+    };
+    let home = Home::new(binary(), script());
+    let denied = ask(&home, &["write it"]).await;
+    assert_eq!(denied.status.code(), Some(3));
+    assert_eq!(home.read("a.txt"), None);
+    let allowed = ask(&home, &["write it", "--allow", "write"]).await;
+    assert_eq!(allowed.status.code(), Some(0));
+    assert_eq!(home.read("a.txt").as_deref(), Some("x"));
+}
+
+#[tokio::test]
+async fn b_03_a_server_that_dies_in_mid_answer_is_a_clear_error_with_exit_code_1() {
+    let mut server = serve(Script::new().call([testkit::script::stream("x", 10_000, 10)])).await;
+    let url = server.url().to_owned();
+    let mut command = server.home().command("ask");
+    command.args(["go", "--server", &url]);
+    let mut asking = command.spawn().unwrap();
+    let mut out = asking.stdout.take().unwrap();
+    let mut first = [0; 1];
+    tokio::io::AsyncReadExt::read_exact(&mut out, &mut first)
+        .await
+        .unwrap();
+    server.kill9().await;
+    let output = asking.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.starts_with("error: "), "{said}");
+}
+
+#[tokio::test]
+async fn the_end_of_input_ends_the_agent_and_records_its_turn_as_interrupted() {
+    let home = Home::new(
+        binary(),
+        Script::new().call([testkit::script::stream("x", 10_000, 10)]),
+    );
+    let mut client = testkit::AcpClient::spawn_stdio(&home).await;
+    let session = client.new_session().await;
+    client.start_prompt(&session, "go").await;
+    client
+        .updates_until(|update| update.text() == Some("x"))
+        .await;
+    client.leave().await;
+    assert_eq!(
+        crate::support::stored(&home, &session).last().unwrap(),
+        "turn.interrupted"
+    );
+}

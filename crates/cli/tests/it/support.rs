@@ -1,0 +1,49 @@
+//! What several stories need.
+
+use serde_json::{Value, json};
+use testkit::{AcpClient, Home, Program, Script};
+
+/// The program under test.
+pub(crate) fn binary() -> &'static str {
+    env!("CARGO_BIN_EXE_fastness")
+}
+
+/// A server whose model follows `script`.
+pub(crate) async fn serve(script: impl Into<Value>) -> Program {
+    Program::serve(binary(), script).await
+}
+
+/// A server whose model follows `script`, with settings from the environment.
+pub(crate) async fn serve_with(script: impl Into<Value>, settings: &[(&str, &str)]) -> Program {
+    let home = settings
+        .iter()
+        .fold(Home::new(binary(), script), |home, (name, value)| {
+            home.env(name, value)
+        });
+    Program::serve_in(home).await
+}
+
+/// A model that answers every prompt with what it was asked.
+pub(crate) fn echo() -> Script {
+    Script::says("you said ${prompt}")
+}
+
+/// The types of a session's stored events, in order.
+pub(crate) fn stored(home: &Home, session: &str) -> Vec<String> {
+    let events = home.events(session);
+    let kind = |event: &Value| event["type"].as_str().unwrap_or_default().to_owned();
+    events.iter().map(kind).collect()
+}
+
+/// A cursor to resume after, made of an update's `_meta.fastness`.
+pub(crate) fn after(cursor: &Value) -> Value {
+    json!({"afterSeq": cursor["seq"], "offset": cursor["offset"].as_u64().unwrap_or(0), "epoch": cursor["epoch"]})
+}
+
+/// Two clients of one server.
+pub(crate) async fn two_clients(server: &Program) -> (AcpClient, AcpClient) {
+    (
+        AcpClient::connect_ws(server).await,
+        AcpClient::connect_ws(server).await,
+    )
+}

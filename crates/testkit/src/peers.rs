@@ -1,0 +1,63 @@
+//! The official ACP clients that tests talk to, and the script that installs and runs them.
+//!
+//! `scripts/peers.sh` owns where things are and what is missing; it takes a lock, so tests in
+//! many processes may ask at once. `FASTNESS_PEERS_DIR` moves the installation out of `target`.
+
+use std::path::{Path, PathBuf};
+
+/// A client written by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// The TypeScript SDK; its package also brings the official schema.
+    TypeScript,
+    /// The Python SDK.
+    Python,
+    /// The command-line client `acpx`.
+    Acpx,
+}
+
+impl Peer {
+    /// Its name for the script, and its folder.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TypeScript => "typescript",
+            Self::Python => "python",
+            Self::Acpx => "acpx",
+        }
+    }
+}
+
+/// The folder `peer` is installed in, after installing whatever is missing.
+///
+/// # Panics
+/// If it cannot be installed: a test that needs it must not pass without it.
+#[must_use]
+pub fn ensure(peer: Peer) -> PathBuf {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the installer is a script of this repository"
+    )]
+    let mut command = std::process::Command::new(script());
+    let output = command
+        .args(["install", peer.name()])
+        .output()
+        .unwrap_or_else(|error| panic!("scripts/peers.sh does not start: {error}"));
+    assert!(
+        output.status.success(),
+        "scripts/peers.sh install {} failed ({}):\n{}{}",
+        peer.name(),
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    // The last line is the folder; npm and pip may say something before it.
+    let printed = String::from_utf8_lossy(&output.stdout);
+    PathBuf::from(printed.trim_end().lines().last().unwrap_or_default())
+}
+
+/// The script that installs (`install PEER…`) and runs (`run PEER PLAN`) the peers.
+#[must_use]
+pub fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/peers.sh")
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# The real ACP clients that Fastness is tested with: installs what is missing, runs them.
+#
+#   scripts/peers.sh install [typescript|python|acpx]...   all of them if none is named
+#   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
+#
+# Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
+# in target/peers. Needs bash, flock, node >= 20 with npm, and python3 with pip.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+pins=$root/crates/cli/tests/peers
+peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
+
+# The file that pins a peer's versions; a copy of it beside the installation says it is complete.
+pin_of() {
+    case $1 in
+    typescript | acpx) echo "$pins/$1/package-lock.json" ;;
+    python) echo "$pins/$1/requirements.txt" ;;
+    *)
+        echo "there is no peer \`$1\`; try typescript, python or acpx" >&2
+        exit 2
+        ;;
+    esac
+}
+
+is_installed() { cmp -s "$(pin_of "$1")" "$peers/$1/.installed"; }
+
+install_npm() {
+    cp "$pins/$1/package.json" "$pins/$1/package-lock.json" "$peers/$1/"
+    # Scripts of packages stay off: none of these needs one, and npm would run strangers' code.
+    # Not `npm ci`: it refuses a lock that leaves out optional packages of other platforms.
+    (cd "$peers/$1" && npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error)
+}
+
+install_python() {
+    python3 -m pip install --quiet --disable-pip-version-check \
+        --root-user-action=ignore --no-deps --no-compile --target "$peers/python/site" \
+        --requirement "$pins/python/requirements.txt"
+}
+
+install_peer() {
+    local pin
+    pin=$(pin_of "$1")
+    if ! is_installed "$1"; then
+        mkdir -p "$peers"
+        (
+            # Tests in many processes ask at once: the first installs, the others wait and look.
+            flock 9
+            if ! is_installed "$1"; then
+                rm -rf "${peers:?}/$1"
+                mkdir -p "$peers/$1"
+                case $1 in
+                python) install_python ;;
+                *) install_npm "$1" ;;
+                esac
+                cp "$pin" "$peers/$1/.installed"
+            fi
+        ) 9>"$peers/$1.lock" >&2
+    fi
+    echo "$peers/$1"
+}
+
+# acpx needs Node 22; its installation brings one for those who have an older.
+node_for_acpx() {
+    if node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 22 ? 0 : 1)'; then
+        echo node
+    else
+        ls "$peers"/acpx/node_modules/node-*/bin/node
+    fi
+}
+
+run_peer() {
+    install_peer "$1" >/dev/null
+    # A module looks for packages beside itself, so a copy of the program goes to them.
+    # It is moved into place whole, because another test may be starting the same program.
+    local program
+    program=$(basename "$pins/$1"/peer.*)
+    cp "$pins/$1/$program" "$peers/$1/$program.$$"
+    mv "$peers/$1/$program.$$" "$peers/$1/$program"
+    case $1 in
+    typescript) exec node "$peers/typescript/peer.mjs" "$2" ;;
+    python) PYTHONPATH=$peers/python/site exec python3 -B "$peers/python/peer.py" "$2" ;;
+    acpx) exec "$(node_for_acpx)" "$peers/acpx/peer.mjs" "$2" ;;
+    esac
+}
+
+case ${1:-install} in
+install)
+    shift || true
+    if [ $# -eq 0 ]; then set -- typescript python acpx; fi
+    for peer in "$@"; do install_peer "$peer"; done
+    ;;
+run)
+    [ $# -eq 3 ] || { echo "usage: scripts/peers.sh run PEER PLAN" >&2 && exit 2; }
+    run_peer "$2" "$3"
+    ;;
+*)
+    echo "usage: scripts/peers.sh install [PEER]... | run PEER PLAN" >&2
+    exit 2
+    ;;
+esac
