@@ -40,6 +40,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_max_level(settings.log)
+        .with_ansi(render::Palette::stderr(&settings.environment).is_coloured())
         .with_writer(std::io::stderr)
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -26,6 +26,11 @@ impl Palette {
         Self::of(environment, io::stderr().is_terminal())
     }
 
+    /// Whether colour is wanted at all.
+    pub(crate) fn is_coloured(self) -> bool {
+        self.is_coloured
+    }
+
     /// Less prominent than the rest.
     pub(crate) fn dim(self, text: &str) -> String {
         self.paint("2", text)

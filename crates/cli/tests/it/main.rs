@@ -3,6 +3,8 @@
 //! Every message the program sends in these stories is held against the official ACP schema by
 //! [`testkit::Oracle`].
 
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
+
 mod ask;
 mod durability;
 mod hostile;

@@ -343,3 +343,27 @@ async fn older_flat_names_and_snake_case_are_understood() {
         "you said plain"
     );
 }
+
+#[tokio::test]
+async fn a_long_prompt_is_replayed_in_frames_that_every_client_takes() {
+    let server = serve(Script::says("ok")).await;
+    let (mut client, mut other) = two_clients(&server).await;
+    let session = client.new_session().await;
+    let long = "long é ".repeat(200_000);
+    client.prompt(&session, &long).await;
+    let replayed = other.load_session(&session).await.unwrap();
+    assert!(other.received().iter().all(|frame| frame.len() < 200_000));
+    let pieces: Vec<_> = replayed
+        .iter()
+        .filter(|update| update.kind == "user_message_chunk")
+        .collect();
+    let (last, others) = pieces.split_last().unwrap();
+    assert!(
+        others.iter().all(|update| update.cursor["more"] == true)
+            && last.cursor.get("more").is_none()
+    );
+    assert_eq!(
+        testkit::client::text_of(&replayed, "user_message_chunk"),
+        long
+    );
+}

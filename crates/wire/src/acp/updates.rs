@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use domain::event::{MessageKind, Notice, ToolKind, ToolLocation, ToolResult, ToolStatus, ToolUse};
 use domain::event::{SessionUpdated, UserMessage};
+use domain::limits::MERGED_CHUNK_BYTES_MAX;
 use domain::{CallId, Event, MessageId, SessionId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -196,10 +197,11 @@ struct Meta<'a> {
 
 /// One chunk per block; all but the last say that more of the same event follows.
 fn user_message(session: SessionId, message: &UserMessage, meta: &UpdateMeta) -> Vec<String> {
-    let mut blocks: Vec<Value> = message.blocks.iter().filter_map(block).collect();
+    let blocks = message.blocks.iter().filter_map(block);
+    let mut blocks: Vec<Value> = blocks.flat_map(pieces).collect();
     if blocks.is_empty() {
         // Journals of other tools have only the text.
-        blocks.push(json!({"type": "text", "text": message.text}));
+        blocks.extend(pieces(json!({"type": "text", "text": message.text})));
     }
     let last = blocks.len() - 1;
     let frames = blocks.iter().enumerate().map(|(index, content)| {
@@ -216,6 +218,24 @@ fn user_message(session: SessionId, message: &UserMessage, meta: &UpdateMeta) ->
         update_frame(session, &update, Some(&meta))
     });
     frames.flatten().collect()
+}
+
+/// A long text block as several, so that no frame is larger than clients take; others as they are.
+fn pieces(block: Value) -> Vec<Value> {
+    let Some(text) = block["text"]
+        .as_str()
+        .filter(|text| text.len() > MERGED_CHUNK_BYTES_MAX)
+    else {
+        return vec![block];
+    };
+    let mut rest = text;
+    let mut pieces = Vec::new();
+    while !rest.is_empty() {
+        let (piece, left) = rest.split_at(rest.floor_char_boundary(MERGED_CHUNK_BYTES_MAX));
+        pieces.push(json!({"type": "text", "text": piece}));
+        rest = left;
+    }
+    pieces
 }
 
 fn tool_call(call: &ToolUse) -> Update<'_> {
