@@ -1,2 +1,65 @@
-//! TBD
-fn main() {}
+//! What developers run beside cargo itself: `cargo xtask tidy`, `lint`, `ci`, `deny` and `bench`.
+//!
+//! Start with [`tidy`] for the rules of the house and [`steps`] for what a change must pass.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a development tool: talking to the person who started it is its job"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a development tool: it reads the source tree and starts cargo"
+)]
+
+mod bench;
+mod steps;
+mod tidy;
+mod tree;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy            check the rules of the house (also a test of this crate)
+  lint            rustfmt, clippy, rustdoc, tidy, and cargo-deny when it is installed
+  ci              lint, then all tests
+  deny            cargo-deny: bans, licences, sources
+  bench           measure the release binary and print a table
+    --quick       fewer rounds and 500 sockets instead of 10,000
+    --cold        also the time from a clean clone to the first answer
+    --only WORD   only the groups whose name contains WORD
+    --bin PATH    measure this binary instead of building one";
+
+/// What a command could not do, as one sentence for the person who started it.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("tidy") => steps::tidy(),
+        Some("lint") => steps::lint(),
+        Some("ci") => steps::ci(),
+        Some("deny") => steps::deny(),
+        Some("bench") => bench::main(rest),
+        Some(bench::MEASURE) => bench::measure(rest),
+        Some(bench::BARE) => bench::bare_listener(),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `cargo xtask bench`: what people feel of the release binary, beside what the machine itself can do.
+//!
+//! [`main`] builds with the release profile and hands over to the release build of this program, so
+//! that the measuring side is not what is measured. Each number stands beside a bare one of the
+//! same run, because absolute times of two machines, or two hours, do not compare.
+
+mod client;
+mod cold;
+mod latency;
+mod program;
+mod sockets;
+mod startup;
+mod table;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Failure, steps};
+use table::Table;
+
+/// The hidden command by which [`main`] starts the release build of this program.
+pub(crate) const MEASURE: &str = "bench-measure";
+
+/// The hidden command that is the bare server to compare with.
+pub(crate) const BARE: &str = "bench-bare-listener";
+
+/// Longer than any honest run; a hung one must not hold a machine for ever.
+const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
+
+/// What one run was asked to do.
+#[derive(Clone, Debug)]
+struct Plan {
+    program: PathBuf,
+    /// Where data directories go: on the disk that is measured, not in memory.
+    folder: PathBuf,
+    rounds: usize,
+    sockets: usize,
+    cold: bool,
+    only: String,
+}
+
+/// Builds what is measured, then measures.
+pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
+    // One at a time: built together, each would get the features that the other asks for.
+    if !arguments.iter().any(|argument| argument == "--bin") {
+        steps::cargo("build --release -p fastness")?;
+    }
+    steps::cargo("build --release -p xtask")?;
+    let measuring = target()?.join("release/xtask");
+    let status = Command::new(measuring)
+        .arg(MEASURE)
+        .args(arguments)
+        .status()
+        .map_err(because("cannot start the release build of xtask"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err("the measurement did not finish".to_owned())
+}
+
+/// Measures and prints the table.
+pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
+    std::thread::spawn(|| {
+        std::thread::sleep(RUN_TIME_MAX);
+        eprintln!("xtask: the benchmark hangs; giving up");
+        std::process::exit(1);
+    });
+    let plan = Plan::parse(arguments)?;
+    program::raise_open_files()?;
+    println!("{}", table::about_machine());
+    let mut table = Table::default();
+    let groups: [(&str, Group); 5] = [
+        ("startup", startup::measure),
+        ("latency stdio", latency::over_stdio),
+        ("latency websocket", latency::over_websocket),
+        ("sockets", sockets::measure),
+        ("cold", cold::measure),
+    ];
+    for (name, group) in groups {
+        let wanted = if name == "cold" {
+            plan.cold
+        } else {
+            name.contains(&plan.only)
+        };
+        if wanted {
+            eprintln!("measuring {name} …");
+            group(&plan, &mut table)?;
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// A server that does nothing: the runtime, one listener, one line when ready.
+pub(crate) fn bare_listener() -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(because("cannot start the runtime"))?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .map_err(because("cannot listen"))?;
+        println!("{{\"ready\":true}}");
+        while listener.accept().await.is_ok() {}
+        Ok(())
+    })
+}
+
+type Group = fn(&Plan, &mut Table) -> Result<(), Failure>;
+
+impl Plan {
+    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let target = target()?;
+        let mut plan = Self {
+            program: target.join("release/fastness"),
+            folder: target.join("bench"),
+            rounds: 300,
+            sockets: 10_000,
+            cold: false,
+            only: String::new(),
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut value = || {
+                let next = arguments.next();
+                next.ok_or_else(|| format!("{argument} needs a value"))
+            };
+            match argument.as_str() {
+                "--quick" => (plan.rounds, plan.sockets) = (50, 500),
+                "--cold" => plan.cold = true,
+                "--only" => value()?.clone_into(&mut plan.only),
+                "--bin" => plan.program = PathBuf::from(value()?),
+                other => return Err(format!("bench does not know {other}")),
+            }
+        }
+        std::fs::create_dir_all(&plan.folder).map_err(because("cannot make target/bench"))?;
+        Ok(plan)
+    }
+
+    /// A fresh folder on the measured disk.
+    fn scratch(&self) -> Result<tempfile::TempDir, Failure> {
+        tempfile::tempdir_in(&self.folder).map_err(because("cannot make a folder"))
+    }
+}
+
+fn target() -> Result<PathBuf, Failure> {
+    let metadata = steps::cargo_output("metadata --format-version 1 --no-deps")?;
+    let metadata: Value =
+        serde_json::from_str(&metadata).map_err(because("cargo metadata did not print JSON"))?;
+    let target = metadata["target_directory"].as_str();
+    target
+        .map(PathBuf::from)
+        .ok_or_else(|| "cargo does not say where it builds".to_owned())
+}
+
+/// Turns a cause into a sentence for the person who started this.
+fn because<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure {
+    move |cause| format!("{what}: {cause}")
+}

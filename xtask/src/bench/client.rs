@@ -1,0 +1,165 @@
+//! A plain ACP client over stdio or WebSocket: one request at a time, nothing hidden.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Message, WebSocket, client::client_with_config};
+
+use super::because;
+use super::program::Server;
+use crate::Failure;
+
+/// Longest wait for a frame: a server that is silent for so long has failed the run.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Whole messages in both directions.
+pub(super) trait Line {
+    fn send(&mut self, message: String) -> Result<(), Failure>;
+    fn receive(&mut self) -> Result<String, Failure>;
+}
+
+/// A client that speaks ACP over `line`.
+#[derive(Debug)]
+pub(super) struct Client<L> {
+    line: L,
+    last_id: u64,
+}
+
+/// What came back for one request.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) result: Value,
+    /// Notifications that came before it.
+    pub(super) updates: usize,
+}
+
+/// A child's stdin and stdout.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: BufReader<ChildStdout>,
+}
+
+/// A WebSocket over plain TCP.
+pub(super) type Socket = WebSocket<TcpStream>;
+
+impl<L: Line> Client<L> {
+    /// Says hello, as every client must first.
+    pub(super) fn initialize(line: L) -> Result<Self, Failure> {
+        let mut client = Self { line, last_id: 0 };
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": {}});
+        client.request("initialize", &hello)?;
+        Ok(client)
+    }
+
+    pub(super) fn new_session(&mut self, cwd: &Path) -> Result<String, Failure> {
+        let answer = self.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
+        let id = answer.result["sessionId"].as_str().map(str::to_owned);
+        id.ok_or_else(|| "session/new gave no sessionId".to_owned())
+    }
+
+    pub(super) fn prompt(&mut self, session: &str) -> Result<Answer, Failure> {
+        let prompt = json!([{"type": "text", "text": "Count to five."}]);
+        let params = json!({"sessionId": session, "prompt": prompt});
+        self.request("session/prompt", &params)
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Result<Answer, Failure> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.line.send(request.to_string())?;
+        let mut updates = 0;
+        loop {
+            let mut message: Value = serde_json::from_str(&self.line.receive()?)
+                .map_err(because("a message is not JSON"))?;
+            if message["id"] != id || message.get("method").is_some() {
+                updates += 1;
+                continue;
+            }
+            if let Some(error) = message.get("error") {
+                return Err(format!("{method} was answered with {error}"));
+            }
+            let result = message["result"].take();
+            return Ok(Answer { result, updates });
+        }
+    }
+}
+
+impl Line for Pipes {
+    fn send(&mut self, message: String) -> Result<(), Failure> {
+        let line = message + "\n";
+        let written = self.stdin.write_all(line.as_bytes());
+        written.map_err(because("cannot write to the program"))
+    }
+
+    fn receive(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        let read = self.stdout.read_line(&mut line);
+        match read.map_err(because("cannot read from the program"))? {
+            0 => Err("the program ended too early".to_owned()),
+            _ => Ok(line),
+        }
+    }
+}
+
+impl Line for Socket {
+    fn send(&mut self, message: String) -> Result<(), Failure> {
+        Self::send(self, Message::text(message)).map_err(because("cannot send a frame"))
+    }
+
+    fn receive(&mut self) -> Result<String, Failure> {
+        loop {
+            match self.read().map_err(because("cannot receive a frame"))? {
+                Message::Text(text) => return Ok(text.as_str().to_owned()),
+                Message::Close(frame) => return Err(format!("the server closed: {frame:?}")),
+                Message::Ping(_) | Message::Pong(_) | Message::Binary(_) | Message::Frame(_) => {}
+            }
+        }
+    }
+}
+
+/// Opens an authenticated WebSocket to `server`.
+pub(super) fn connect(server: &Server) -> Result<Socket, Failure> {
+    let stream = TcpStream::connect(&server.address).map_err(because("cannot connect"))?;
+    let mut request = request(&format!("ws://{}/acp", server.address))?;
+    let token = format!("Bearer {}", server.token);
+    let token = token
+        .parse()
+        .map_err(because("the token is not a header"))?;
+    request.headers_mut().insert("authorization", token);
+    open(request, stream)
+}
+
+/// Opens a WebSocket to a server that asks for no token.
+pub(super) fn connect_bare(address: &str) -> Result<Socket, Failure> {
+    let stream = TcpStream::connect(address).map_err(because("cannot connect"))?;
+    open(request(&format!("ws://{address}/"))?, stream)
+}
+
+fn request(url: &str) -> Result<Request, Failure> {
+    let request = url.into_client_request();
+    request.map_err(because("cannot make the upgrade request"))
+}
+
+fn open(request: Request, stream: TcpStream) -> Result<Socket, Failure> {
+    let bounded = stream.set_read_timeout(Some(SILENCE_MAX));
+    let quick = stream.set_nodelay(true);
+    bounded
+        .and(quick)
+        .map_err(because("cannot set up the socket"))?;
+    // Thousands of these live in one process: small buffers.
+    let config = WebSocketConfig::default()
+        .read_buffer_size(4096)
+        .write_buffer_size(0);
+    let opened = client_with_config(request, stream, Some(config));
+    let (socket, _) = opened.map_err(because("the upgrade was refused"))?;
+    Ok(socket)
+}
