@@ -59,7 +59,7 @@ pub(crate) struct CommonArgs {
     /// Where sessions and the token are kept [default: $XDG_STATE_HOME/fastness].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The model: anthropic:NAME, openai:NAME, openai-chat:NAME, ollama:NAME, script:FILE, offline.
+    /// The model: openai-chat:NAME, ollama:NAME, script:FILE or offline.
     #[arg(long, value_name = "SPEC")]
     pub(crate) model: Option<String>,
     /// The directory to work in [default: the current one].

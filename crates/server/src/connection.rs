@@ -37,11 +37,23 @@ pub(crate) enum Inbound {
     TooLong,
 }
 
+/// Where a connection's frames come from.
+pub(crate) trait Source: Send {
+    /// The next frame, or `None` when the client has left. Cancel safe.
+    fn next(&mut self) -> impl Future<Output = Option<Inbound>> + Send;
+}
+
+impl Source for mpsc::Receiver<Inbound> {
+    async fn next(&mut self) -> Option<Inbound> {
+        self.recv().await
+    }
+}
+
 /// How a connection begins and for whom.
-pub(crate) struct Opening {
+pub(crate) struct Opening<S> {
     pub(crate) id: ConnectionId,
     pub(crate) principal: Principal,
-    pub(crate) inbound: mpsc::Receiver<Inbound>,
+    pub(crate) source: S,
     pub(crate) outbox: Outbox,
     /// Whether `initialize` must come in time; a person may take as long as they like on stdio.
     pub(crate) hurry: bool,
@@ -51,11 +63,11 @@ pub(crate) struct Opening {
 pub(crate) const INBOUND_FRAMES_MAX: usize = 16;
 
 /// Serves one client until it leaves or the service closes.
-pub(crate) async fn serve(service: Arc<Service>, opening: Opening) {
+pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>) {
     let Opening {
         id,
         principal,
-        inbound,
+        source,
         outbox,
         hurry,
     } = opening;
@@ -75,20 +87,20 @@ pub(crate) async fn serve(service: Arc<Service>, opening: Opening) {
         gone: CancellationToken::new(),
         responses_ignored: 0,
     };
-    connection.run(inbound, inbox, deadline).await;
+    connection.run(source, inbox, deadline).await;
     connection.leave();
     tracing::info!(connection = %id, "disconnected");
 }
 
 /// Events that tasks of one connection may have on the way to it.
-const EVENTS_MAX: usize = 256;
+const EVENTS_MAX: usize = 32;
 
 /// What the connection's own tasks tell it.
 enum Event {
     /// Entering a session succeeded or failed; either way its answer is taken care of.
     Attached {
         session: SessionId,
-        attachment: Option<Attachment>,
+        attachment: Option<Box<Attachment>>,
     },
     /// A session's stream has ended here.
     Detached { session: SessionId, serial: u64 },
@@ -115,7 +127,7 @@ struct Connection {
 impl Connection {
     async fn run(
         &mut self,
-        mut inbound: mpsc::Receiver<Inbound>,
+        mut source: impl Source,
         mut inbox: mpsc::Receiver<Event>,
         deadline: Option<Instant>,
     ) {
@@ -129,7 +141,7 @@ impl Connection {
                     return;
                 }
                 Some(event) = inbox.recv() => self.on_event(event),
-                frame = inbound.recv() => match frame {
+                frame = source.next() => match frame {
                     Some(frame) => self.on_inbound(frame),
                     None => return,
                 },
@@ -150,7 +162,7 @@ impl Connection {
                 attachment,
             } => {
                 if let Some(attachment) = attachment {
-                    self.attachments.insert(session, attachment);
+                    self.attachments.insert(session, *attachment);
                 }
                 // What was sent meanwhile enters the session now, in the order it came.
                 for (id, message) in self.attaching.remove(&session).unwrap_or_default() {

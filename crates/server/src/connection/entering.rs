@@ -182,7 +182,7 @@ impl Enterer {
         if !self
             .tell(Event::Attached {
                 session,
-                attachment: Some(attachment),
+                attachment: Some(Box::new(attachment)),
             })
             .await
         {

@@ -39,7 +39,7 @@ fn serve(
     let opening = Opening {
         id,
         principal,
-        inbound,
+        source: inbound,
         outbox: outbox.clone(),
         hurry: false,
     };

@@ -44,7 +44,7 @@ where
     let opening = Opening {
         id,
         principal,
-        inbound,
+        source: inbound,
         outbox: outbox.clone(),
         hurry: false,
     };

@@ -6,15 +6,15 @@ use std::time::Duration;
 use auth::Principal;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
-use domain::{ConnectionId, Limits};
+use domain::ConnectionId;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite;
 
 use crate::connection::outbox::{Close, Next, Outbox};
-use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening};
+use crate::connection::{self, Inbound, Opening, Source};
 use crate::service::Service;
 
 /// Time to get a close frame out before the socket is dropped.
@@ -23,6 +23,9 @@ const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes tungstenite reads at once. Its default of 128 KiB per socket would cost ten thousand idle
 /// clients more than a gigabyte.
 const READ_BUFFER_BYTES: usize = 4 * 1024;
+
+/// Bytes gathered before a write: many small frames, one system call. It grows only when used.
+const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
 /// Answers the upgrade and serves the client on the socket it becomes.
 pub(crate) fn upgrade(
@@ -34,7 +37,7 @@ pub(crate) fn upgrade(
     let bytes_max = service.limits.message_bytes_max;
     upgrade
         .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(0)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
         .max_message_size(bytes_max)
         .max_frame_size(bytes_max)
         .on_upgrade(async move |socket| serve(service, principal, id, socket).await)
@@ -42,55 +45,57 @@ pub(crate) fn upgrade(
 
 async fn serve(service: Arc<Service>, principal: Principal, id: ConnectionId, socket: WebSocket) {
     let outbox = Outbox::new(service.limits.outbox_bytes_max);
-    let (frames, inbound) = mpsc::channel(INBOUND_FRAMES_MAX);
     let (heard, last_heard) = watch::channel(Instant::now());
     let (sink, stream) = socket.split();
     let writer = Writer {
         sink,
         outbox: outbox.clone(),
         last_heard,
-        limits: service.limits.clone(),
+        service: Arc::clone(&service),
+    };
+    service.connections.spawn(writer.run());
+    let source = Socket {
+        stream,
+        heard,
+        outbox: outbox.clone(),
     };
     let opening = Opening {
         id,
         principal,
-        inbound,
-        outbox: outbox.clone(),
+        source,
+        outbox,
         hurry: true,
     };
-    let reading = read(stream, frames, heard, outbox);
-    service.connections.spawn(reading);
-    service.connections.spawn(writer.run());
     connection::serve(service, opening).await;
 }
 
-/// Hands on text frames until the client leaves or breaks the rules.
-async fn read(
-    mut stream: SplitStream<WebSocket>,
-    frames: mpsc::Sender<Inbound>,
+/// The reading half. A task of its own would cost each idle client a kilobyte for nothing.
+struct Socket {
+    stream: SplitStream<WebSocket>,
     heard: watch::Sender<Instant>,
     outbox: Outbox,
-) {
-    let close = loop {
-        let message = match stream.next().await {
-            None => break Close::Gone,
-            Some(Err(error)) => break broken(&error),
-            Some(Ok(message)) => message,
-        };
-        heard.send_replace(Instant::now());
-        match message {
-            Message::Text(text) => {
-                let frame = Inbound::Frame(text.as_bytes().to_vec());
-                if frames.send(frame).await.is_err() {
-                    return;
-                }
+}
+
+impl Source for Socket {
+    /// The next text frame, until the client leaves or breaks the rules.
+    async fn next(&mut self) -> Option<Inbound> {
+        let close = loop {
+            let message = match self.stream.next().await {
+                None => break Close::Gone,
+                Some(Err(error)) => break broken(&error),
+                Some(Ok(message)) => message,
+            };
+            self.heard.send_replace(Instant::now());
+            match message {
+                Message::Text(text) => return Some(Inbound::Frame(text.as_bytes().to_vec())),
+                Message::Close(_) => break Close::After(1000),
+                // Binary frames mean nothing here; pings are answered by the library.
+                Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
             }
-            Message::Close(_) => break Close::After(1000),
-            // Binary frames mean nothing here; pings are answered by the library.
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
-        }
-    };
-    outbox.close(close);
+        };
+        self.outbox.close(close);
+        None
+    }
 }
 
 /// What a read error says about the client.
@@ -112,7 +117,7 @@ struct Writer {
     sink: SplitSink<WebSocket, Message>,
     outbox: Outbox,
     last_heard: watch::Receiver<Instant>,
-    limits: Limits,
+    service: Arc<Service>,
 }
 
 impl Writer {
@@ -128,11 +133,13 @@ impl Writer {
 
     /// Sends until the connection ends; gives the close code.
     async fn send_all(&mut self) -> u16 {
-        let mut pings =
-            tokio::time::interval_at(Instant::now() + self.limits.ping, self.limits.ping);
+        let mut pings = tokio::time::interval_at(
+            Instant::now() + self.service.limits.ping,
+            self.service.limits.ping,
+        );
         let mut pinged: Option<Instant> = None;
         loop {
-            let deadline = pinged.map(|at| at + self.limits.pong);
+            let deadline = pinged.map(|at| at + self.service.limits.pong);
             tokio::select! {
                 biased;
                 next = self.outbox.next() => {
@@ -141,7 +148,7 @@ impl Writer {
                         Next::Close(code) => return code,
                     };
                     let sending = write(&mut self.sink, frames);
-                    match tokio::time::timeout(self.limits.stall, sending).await {
+                    match tokio::time::timeout(self.service.limits.stall, sending).await {
                         Ok(Ok(())) => {}
                         Ok(Err(_)) => return 1000,
                         Err(_) => return 1008,
@@ -151,7 +158,7 @@ impl Writer {
                 }
                 _ = pings.tick() => {
                     let ping = self.sink.send(Message::Ping(bytes::Bytes::new()));
-                    if !matches!(tokio::time::timeout(self.limits.stall, ping).await, Ok(Ok(()))) {
+                    if !matches!(tokio::time::timeout(self.service.limits.stall, ping).await, Ok(Ok(()))) {
                         return 1008;
                     }
                     pinged.get_or_insert_with(Instant::now);
