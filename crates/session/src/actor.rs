@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use agent::{Conversation, Model, Report, Verdict};
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
-use domain::{CallId, EventSeq, MessageId, SessionId, TurnId};
+use domain::{CallId, EventSeq, FailureKind, MessageId, SessionId, TurnId};
 use journal::{Meta, StoreError, Writer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant};
@@ -75,6 +75,8 @@ pub(crate) struct SessionActor {
     sync_due: Option<Instant>,
     idle_since: Instant,
     stopping: Option<Stopping>,
+    /// Attaches that wait for a close to be done.
+    deferred: Vec<Envelope>,
     ended: bool,
 }
 
@@ -146,6 +148,11 @@ impl SessionActor {
 
     /// Takes everything that is already there, so that it shares one append.
     async fn take_all_that_waits(&mut self) {
+        if self.stopping.is_none() {
+            for envelope in std::mem::take(&mut self.deferred) {
+                self.on_envelope(envelope).await;
+            }
+        }
         while let Ok(envelope) = self.mailbox.try_recv() {
             self.on_envelope(envelope).await;
         }
@@ -156,6 +163,10 @@ impl SessionActor {
 
     async fn on_envelope(&mut self, envelope: Envelope) {
         match envelope {
+            // Whoever comes while the last client closes finds the session closed, not missing.
+            Envelope::Attach { .. } if matches!(self.stopping, Some(Stopping::Close(_))) => {
+                self.deferred.push(envelope);
+            }
             Envelope::Attach {
                 principal,
                 from,
@@ -171,9 +182,15 @@ impl SessionActor {
             }
             Envelope::Prompt {
                 prompt,
+                cancels,
                 from,
                 reply,
-            } => self.on_prompt(prompt, from, reply).await,
+            } => {
+                if cancels != self.cancels_seen {
+                    self.on_bell();
+                }
+                self.on_prompt(*prompt, from, reply).await;
+            }
             Envelope::DropQueued(queued) => {
                 self.stage(Command::DropQueued(queued));
             }
@@ -223,8 +240,10 @@ impl SessionActor {
         from: From,
         cwd: Option<&str>,
     ) -> Result<Attached, AttachError> {
-        if self.stopping.is_some() {
-            return Err(AttachError::NotFound);
+        match &self.stopping {
+            None => {}
+            Some(Stopping::Shutdown(_)) => return Err(AttachError::Failed(FailureKind::Draining)),
+            Some(Stopping::Close(_) | Stopping::Delete(_)) => return Err(AttachError::NotFound),
         }
         self.ensure_open().await.map_err(AttachError::Failed)?;
         let Some(open) = &self.open else {
@@ -257,8 +276,7 @@ impl SessionActor {
         reply: Reply<Result<Accepted, CommandError>>,
     ) {
         if self.stopping.is_some() {
-            let kind = domain::FailureKind::Draining;
-            return reply(Err(CommandError::Failed(kind)));
+            return reply(Err(CommandError::Failed(FailureKind::Draining)));
         }
         if let Err(kind) = self.ensure_open().await {
             return reply(Err(CommandError::Failed(kind)));
@@ -343,10 +361,19 @@ impl SessionActor {
         self.envelopes_seen += 1;
         let state = self.open.as_ref().map(|open| &open.state);
         // Not theirs, or on its way out already: dropping the reply says that nothing was done.
-        if state.is_some_and(|state| state.owner() == principal.id()) && self.stopping.is_none() {
-            self.cancel_turn();
-            self.stopping = Some(Stopping::Delete(reply));
+        if state.is_none_or(|state| state.owner() != principal.id()) {
+            return;
         }
+        match self.stopping.take() {
+            None => {}
+            Some(Stopping::Close(replies)) => {
+                let head = self.feed.head().seq;
+                replies.into_iter().for_each(|reply| reply(Ok(head)));
+            }
+            Some(other) => return self.stopping = Some(other),
+        }
+        self.cancel_turn();
+        self.stopping = Some(Stopping::Delete(reply));
     }
 
     /// Looks at what wakes the actor outside its mailbox: cancels, and clients that left.

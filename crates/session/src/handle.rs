@@ -191,8 +191,10 @@ impl SessionHandle {
 
     /// Prompts. `reply` learns whether it was accepted; the turn's end comes with the stream.
     pub fn prompt(&self, prompt: Prompt, reply: Reply<Result<Accepted, CommandError>>) {
+        let cancels = self.presence.bell.cancels.load(Ordering::Acquire);
         self.send(Envelope::Prompt {
-            prompt,
+            prompt: Box::new(prompt),
+            cancels,
             from: self.presence.id,
             reply,
         });
@@ -292,7 +294,9 @@ pub(crate) enum Envelope {
         reply: AttachReply,
     },
     Prompt {
-        prompt: Prompt,
+        prompt: Box<Prompt>,
+        /// How many cancels came before it, so that none of them is taken to mean it.
+        cancels: u64,
         from: AttachmentId,
         reply: Reply<Result<Accepted, CommandError>>,
     },

@@ -46,6 +46,35 @@ async fn a_cancel_sent_right_behind_its_prompt_is_not_lost() {
 }
 
 #[tokio::test]
+async fn a_prompt_sent_right_behind_a_cancel_is_not_cancelled_by_it() {
+    let server = serve(
+        Script::new()
+            .call([stream("x", 10_000, 10)])
+            .call([say("after")]),
+    )
+    .await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    for _ in 0..10 {
+        let session = client.new_session().await;
+        let first = client.start_prompt(&session, "go").await;
+        client
+            .updates_until(|update| update.text() == Some("x"))
+            .await;
+        client.cancel(&session).await;
+        let queued = json!({"sessionId": session, "prompt": [{"type": "text", "text": "two"}], "_meta": {"fastness": {"queue": true}}});
+        let second = client.start("session/prompt", queued).await;
+        assert_eq!(
+            client.wait(&first).await.unwrap()["stopReason"],
+            "cancelled"
+        );
+        assert_eq!(
+            client.wait(&second).await.unwrap()["stopReason"],
+            "end_turn"
+        );
+    }
+}
+
+#[tokio::test]
 async fn cancel_request_cancels_its_own_prompt_and_drops_only_a_queued_one() {
     let server = serve(endless()).await;
     let mut client = AcpClient::connect_ws(&server).await;

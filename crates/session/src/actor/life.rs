@@ -62,6 +62,7 @@ impl SessionActor {
             sync_due: None,
             idle_since: Instant::now(),
             stopping: None,
+            deferred: Vec::new(),
             ended: false,
         }
     }
@@ -204,6 +205,9 @@ impl SessionActor {
                 replies.into_iter().for_each(|reply| reply(Ok(head)));
                 if self.directory.may_leave(self.id, self.envelopes_seen).await {
                     self.leave(Ending::Unloaded).await;
+                } else {
+                    // Somebody is on the way in, perhaps deferred: look again at once.
+                    self.bell.notify.notify_one();
                 }
             }
             Some(Stopping::Delete(reply)) => {
@@ -283,6 +287,9 @@ impl SessionActor {
     }
 
     async fn delete(&mut self) {
+        for envelope in std::mem::take(&mut self.deferred) {
+            envelope.refuse(CommandError::Closed);
+        }
         self.open = None;
         let (store, id) = (self.engine.store.clone(), self.id);
         if let Err(error) = blocking(move || store.delete(id)).await {

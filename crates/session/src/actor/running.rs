@@ -52,10 +52,14 @@ impl SessionActor {
     /// Asks the running turn to stop, closes its questions, and drops what waits behind it.
     pub(super) fn cancel_turn(&mut self) {
         self.stage(Command::Cancel);
-        if let Some(turn) = &mut self.turn {
-            turn.cancel.cancel();
-            turn.end_by
-                .get_or_insert_with(|| Instant::now() + CANCEL_TIME_MAX);
+        match &mut self.turn {
+            Some(turn) => {
+                turn.cancel.cancel();
+                turn.end_by
+                    .get_or_insert_with(|| Instant::now() + CANCEL_TIME_MAX);
+            }
+            // Decided but not begun: it ends before it does anything.
+            None => self.stage(Command::End(Ok(StopReason::Cancelled))),
         }
     }
 
