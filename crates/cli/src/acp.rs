@@ -4,7 +4,7 @@ use std::io::{BufReader, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use auth::Gate;
+use auth::{Door, Gate};
 
 use crate::engine;
 use crate::render::Exit;
@@ -16,7 +16,7 @@ use crate::signals;
 /// # Errors
 /// If the engine cannot start.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let running = engine::start(settings, Gate::this_process_only()).await?;
+    let running = engine::start(settings, Gate::this_process_only(), Door::default()).await?;
     let input = BufReader::with_capacity(READ_BYTES, stdin());
     let mut stop = signals::Stop::listen()?;
     tokio::select! {

@@ -51,22 +51,29 @@ pub(crate) enum Command {
     /// Check model, data directory, disk and server, and say what to do.
     #[command(after_help = "Example:\n  fastness doctor --model openai-chat:local")]
     Doctor(DoctorArgs),
+    /// Look at and manage stored sessions, also while a server runs.
+    #[command(after_help = "Examples:\n  \
+        fastness sessions list\n  \
+        fastness sessions show 3f2a\n  \
+        fastness sessions verify\n\n\
+        An ID may be shortened to its first characters, at least four, if only one session has them.")]
+    Sessions(SessionsArgs),
 }
 
 /// What every command takes.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Where sessions and the token are kept [default: $XDG_STATE_HOME/fastness].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// The model: openai-chat:NAME, ollama:NAME, script:FILE or offline.
-    #[arg(long, value_name = "SPEC")]
+    #[arg(long, global = true, value_name = "SPEC")]
     pub(crate) model: Option<String>,
     /// The directory to work in [default: the current one].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// How much to log to stderr: off, error, warn, info, debug or trace.
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<LevelFilter>,
 }
 
@@ -89,6 +96,12 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:4600].
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, overrides_with = "listen")]
     pub(crate) listen: Option<SocketAddr>,
+    /// A page that may call the server, such as https://app.example. May be repeated.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+    /// A name, besides loopback ones, under which the server may be addressed. May be repeated.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
     /// Serve one more client on stdin and stdout; the ready line then goes to stderr.
     #[arg(long)]
     pub(crate) stdio: bool,
@@ -142,6 +155,101 @@ pub(crate) struct DoctorArgs {
     pub(crate) common: CommonArgs,
 }
 
+/// `fastness sessions`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SessionsArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// What to do with them.
+    #[command(subcommand)]
+    pub(crate) action: SessionsAction,
+}
+
+/// What can be done with stored sessions.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum SessionsAction {
+    /// List all sessions, newest first; with --cwd those of one directory.
+    #[command(after_help = "Example:\n  fastness sessions list --cwd . --json")]
+    List {
+        /// Print one JSON array instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what was said and done: messages, tool calls, and which event allowed each run.
+    #[command(after_help = "Example:\n  fastness sessions show 3f2a | less -R")]
+    Show {
+        /// The session, or the first characters of its id.
+        id: String,
+    },
+    /// Show the newest events; with -f go on as they come.
+    #[command(after_help = "Example:\n  fastness sessions tail -f 3f2a")]
+    Tail {
+        /// The session, or the first characters of its id.
+        id: String,
+        /// Keep following until Ctrl-C.
+        #[arg(short, long)]
+        follow: bool,
+        /// How many events to begin with.
+        #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10)]
+        lines: u64,
+    },
+    /// Print the whole session in a form for others.
+    #[command(after_help = "Examples:\n  \
+        fastness sessions export 3f2a > session.md\n  \
+        fastness sessions export 3f2a --format html > session.html\n  \
+        fastness sessions export 3f2a --format json | jq length")]
+    Export {
+        /// The session, or the first characters of its id.
+        id: String,
+        /// The form: a document to read, one JSON array of events, or a page that stands alone.
+        #[arg(long, value_name = "FORMAT", default_value = "markdown")]
+        format: ExportFormat,
+    },
+    /// Begin a new session as a copy of another's first events; prints its id.
+    #[command(after_help = "Example:\n  fastness sessions fork 3f2a --at 12\n\n\
+        Inside a turn, --at means the end of the last finished turn before it.")]
+    Fork {
+        /// The session, or the first characters of its id.
+        id: String,
+        /// The last event to copy.
+        #[arg(long, value_name = "SEQ")]
+        at: u64,
+    },
+    /// Delete a session for good; its id is never used again.
+    #[command(after_help = "Example:\n  fastness sessions delete 3f2a --yes")]
+    Delete {
+        /// The session, or the first characters of its id.
+        id: String,
+        /// Do not ask first, as it does on a terminal.
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Find the events that hold all of these words, in any case.
+    #[command(after_help = "Example:\n  fastness sessions search deadline exceeded")]
+    Search {
+        /// The words.
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
+    /// Check every journal; fails if one is damaged before its end.
+    #[command(after_help = "Example:\n  fastness sessions verify\n\n\
+        A torn end is the trace of a crash: nothing that was acknowledged is missing, and the next \
+        start cuts it off. Damage in the middle is reported with the first event that cannot be \
+        believed, and the exit code is 1.")]
+    Verify,
+}
+
+/// The forms in which a session can be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A document to read.
+    Markdown,
+    /// One JSON array of events.
+    Json,
+    /// A page that stands alone.
+    Html,
+}
+
 /// Where sessions are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Store {
@@ -166,6 +274,7 @@ impl Command {
             Self::Acp(args) => &args.common,
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
+            Self::Sessions(args) => &args.common,
         }
     }
 
@@ -174,7 +283,7 @@ impl Command {
         match self {
             Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
-            Self::Serve(_) | Self::Doctor(_) => None,
+            Self::Serve(_) | Self::Doctor(_) | Self::Sessions(_) => None,
         }
     }
 }
@@ -225,11 +334,35 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent_and_every_command_shows_an_example() {
+        fn check(commands: &clap::Command) {
+            for command in commands.get_subcommands() {
+                let help = command.get_after_help().map(ToString::to_string);
+                let help = help.unwrap_or_default();
+                assert!(help.contains("fastness "), "{}: {help}", command.get_name());
+                check(command);
+            }
+        }
         Cli::command().debug_assert();
-        for command in Cli::command().get_subcommands() {
-            let help = command.get_after_help().map(ToString::to_string);
-            let help = help.unwrap_or_default();
-            assert!(help.contains("fastness "), "{}: {help}", command.get_name());
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn the_data_directory_of_sessions_may_be_named_before_or_after_what_to_do() {
+        for line in [
+            "fastness sessions --data-dir d list",
+            "fastness sessions list --data-dir d",
+        ] {
+            let command = parse(line).unwrap();
+            let named = command.common().data_dir.clone();
+            assert_eq!(named, Some("d".into()), "{line}");
+        }
+        for wrong in [
+            "fastness sessions",
+            "fastness sessions search",
+            "fastness sessions fork 3f2a",
+            "fastness sessions export 3f2a --format pdf",
+        ] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use auth::Gate;
+use auth::{Door, Gate};
 use journal::FileStore;
 use server::Service;
 use session::{Engine, Sessions};
@@ -20,11 +20,11 @@ pub(crate) struct Running {
     pub(crate) model: String,
 }
 
-/// Starts the session engine on the current runtime, for those whom `gate` admits.
+/// Starts the session engine on the current runtime, for those whom `gate` and `door` admit.
 ///
 /// # Errors
 /// If the store cannot be opened or the model cannot be used.
-pub(crate) async fn start(settings: &Settings, gate: Gate) -> anyhow::Result<Running> {
+pub(crate) async fn start(settings: &Settings, gate: Gate, door: Door) -> anyhow::Result<Running> {
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
     let label = choice.provider.label().to_owned();
@@ -48,6 +48,7 @@ pub(crate) async fn start(settings: &Settings, gate: Gate) -> anyhow::Result<Run
     let service = Service {
         sessions,
         gate,
+        door,
         limits: settings.limits.clone(),
         model: ModelChoice {
             value: label.clone(),

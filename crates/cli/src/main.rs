@@ -8,6 +8,7 @@ mod engine;
 mod render;
 mod rule;
 mod serve;
+mod sessions;
 mod settings;
 mod signals;
 
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use auth::Gate;
+use auth::{Door, Gate};
 use client::{Client, ClientError, ClientSettings, Pipe, Transport};
 
 use crate::args::{AskArgs, Cli, Command};
@@ -54,6 +55,7 @@ fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
 }
 
 async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
+    signals::outlive_the_file_size_limit()?;
     match &cli.command {
         Command::Doctor(_) => doctor::run(settings).await,
         Command::Ask(args) => match &settings.server.server {
@@ -62,12 +64,13 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         },
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Acp(_) => acp::run(settings).await,
+        Command::Sessions(args) => sessions::run(args, settings).await,
     }
 }
 
 /// Asks an agent that lives in this process as long as the answer takes.
 async fn ask_here(args: &AskArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let running = engine::start(settings, Gate::this_process_only()).await?;
+    let running = engine::start(settings, Gate::this_process_only(), Door::default()).await?;
     let (outgoing, incoming) = server::transport::pipe::connect(&running.service)?;
     let transport = Transport::in_process(Pipe { outgoing, incoming });
     let client = Client::connect(transport, client_settings(settings)).await?;

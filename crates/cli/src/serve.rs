@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use auth::Gate;
+use auth::{Door, Gate};
 use rustix::fs::FlockOperation;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -34,8 +34,10 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("{} cannot be listened on", settings.listen))?;
-    let url = format!("http://{}", listener.local_addr()?);
-    let Running { service, model } = engine::start(settings, Gate::with_token(token)).await?;
+    let address = listener.local_addr()?;
+    let url = format!("http://{address}");
+    let door = Door::new(address.port(), &args.allow_host, &args.allow_origin);
+    let Running { service, model } = engine::start(settings, Gate::with_token(token), door).await?;
     let stop = CancellationToken::new();
     let accepting = tokio::spawn(server::http::serve(
         Arc::clone(&service),

@@ -1,14 +1,14 @@
-//! The listening edge: sockets, deadlines, the token, and the routes.
+//! The listening edge: sockets, deadlines and routes; [`admission`] is what every request passes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Credential, Principal};
+use auth::Principal;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::{Request, State, WebSocketUpgrade};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::extract::{State, WebSocketUpgrade};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::service::Service;
 use crate::transport::websocket;
+
+mod admission;
 
 /// How long accepting rests when the system has no more descriptors for us.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -68,7 +70,7 @@ fn accept(service: &Arc<Service>, router: Router, socket: TcpStream, peer: Socke
 }
 
 fn router(service: Arc<Service>) -> Router {
-    let admit = middleware::from_fn_with_state(Arc::clone(&service), admit);
+    let admit = middleware::from_fn_with_state(Arc::clone(&service), admission::admit);
     Router::new()
         .route("/acp", get(acp))
         .route("/ws", get(acp))
@@ -87,55 +89,6 @@ fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Lets a request through with proof of who sent it, or not at all.
-async fn admit(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
-    let admitted =
-        bearer(request.headers()).and_then(|token| service.admit(&Credential::Bearer(token)).ok());
-    match admitted {
-        Some(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        None => {
-            let mut response = refusal(
-                StatusCode::UNAUTHORIZED,
-                "unauthorized",
-                "a valid token is required",
-            );
-            let challenge = HeaderValue::from_static("Bearer");
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, challenge);
-            response
-        }
-    }
-}
-
-/// The token a request shows: `Authorization: Bearer T`, or, because browsers cannot set headers
-/// on WebSockets, the subprotocol `bearer.T` beside `fastness.v1`.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    if let Some(value) = single(headers, header::AUTHORIZATION) {
-        let (scheme, token) = value.split_once(' ')?;
-        return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim());
-    }
-    let offered = single(headers, header::SEC_WEBSOCKET_PROTOCOL)?;
-    let mut protocols = offered.split(',').map(str::trim);
-    protocols
-        .clone()
-        .find(|protocol| *protocol == SUBPROTOCOL)?;
-    protocols.find_map(|protocol| protocol.strip_prefix("bearer."))
-}
-
-/// A header that must stand once.
-fn single(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
-    let mut values = headers.get_all(name).iter();
-    let value = values.next()?.to_str().ok()?;
-    values.next().is_none().then_some(value)
-}
-
-/// The subprotocol that the server selects, never the one that holds the token.
-const SUBPROTOCOL: &str = "fastness.v1";
-
 async fn acp(
     State(service): State<Arc<Service>>,
     Extension(principal): Extension<Principal>,
@@ -147,7 +100,12 @@ async fn acp(
     };
     let id = ConnectionId::random();
     let named = HeaderValue::from_str(id.as_str());
-    let mut response = websocket::upgrade(service, principal, id, upgrade.protocols([SUBPROTOCOL]));
+    let mut response = websocket::upgrade(
+        service,
+        principal,
+        id,
+        upgrade.protocols([admission::SUBPROTOCOL]),
+    );
     if let Ok(named) = named {
         response.headers_mut().insert("acp-connection-id", named);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use auth::{Credential, Gate, Principal, Unauthorized};
+use auth::{Credential, Door, Gate, Principal, Unauthorized};
 use domain::Limits;
 use session::Sessions;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,8 @@ pub struct Service {
     pub sessions: Sessions,
     /// Who is let in.
     pub gate: Gate,
+    /// How it may be addressed, and by which pages.
+    pub door: Door,
     /// Every bound.
     pub limits: Limits,
     /// The model's name, as clients show it.

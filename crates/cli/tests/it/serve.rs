@@ -9,17 +9,25 @@ use tokio::net::TcpStream;
 
 use crate::support::{echo, serve};
 
-/// The status line and the rest of the answer to one plain HTTP request.
-async fn get(url: &str, path: &str, headers: &str) -> (String, String) {
-    let address = url.strip_prefix("http://").unwrap();
-    let mut socket = TcpStream::connect(address).await.unwrap();
-    let request =
-        format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n");
+/// The status line and the rest of the answer to one plain HTTP request, sent as it stands.
+async fn send(url: &str, request: &str) -> (String, String) {
+    let mut socket = TcpStream::connect(url.strip_prefix("http://").unwrap())
+        .await
+        .unwrap();
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).await.unwrap();
     let (status, rest) = answer.split_once("\r\n").unwrap();
-    (status.to_owned(), rest.to_owned())
+    (status.to_owned(), rest.to_ascii_lowercase())
+}
+
+async fn get(url: &str, path: &str, headers: &str) -> (String, String) {
+    let host = url.strip_prefix("http://").unwrap();
+    send(
+        url,
+        &format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n"),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -174,4 +182,101 @@ async fn no_log_line_holds_a_prompt_an_answer_or_the_token() {
     for secret in ["the-prompt", "the-answer", server.token()] {
         assert!(!log.contains(secret), "{log}");
     }
+}
+
+/// The status of a WebSocket upgrade with the right token and these Host and Origin headers.
+async fn knock(server: &testkit::Program, method: &str, headers: &str) -> (String, String) {
+    let upgrade = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nconnection: upgrade, close\r\n";
+    let token = format!("authorization: Bearer {}\r\n", server.token());
+    let port = server.url().rsplit(':').next().unwrap();
+    let headers = headers.replace("<P>", port);
+    let address = server.url().strip_prefix("http://").unwrap();
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!("{method} /acp HTTP/1.1\r\n{headers}{token}{upgrade}\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 4096];
+    let length = socket.read(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]).to_lowercase();
+    let status = answer.split(' ').nth(1).unwrap_or_default().to_owned();
+    (status, answer)
+}
+
+#[tokio::test]
+async fn a_foreign_host_is_refused_before_the_token_is_looked_at() {
+    let server = serve(echo()).await;
+    for (headers, expected) in [
+        ("host: 127.0.0.1:<P>\r\n", "101"),
+        ("host: localhost:<P>\r\n", "101"),
+        ("host: evil.example\r\n", "403"),
+        ("host: 127.0.0.1.evil.example:<P>\r\n", "403"),
+        ("host: localhost.evil.example\r\n", "403"),
+        ("host: 127.0.0.1:1\r\n", "403"),
+        ("host: localhost.:<P>\r\n", "403"),
+        ("", "400"),
+        ("host: 127.0.0.1:<P>\r\nhost: evil.example\r\n", "400"),
+        ("host: 127.0.0.1:<P>\0\r\n", "400"),
+    ] {
+        assert_eq!(
+            knock(&server, "GET", headers).await.0,
+            expected,
+            "{headers}"
+        );
+        if expected != "101" {
+            for method in ["POST", "DELETE", "OPTIONS"] {
+                assert_eq!(
+                    knock(&server, method, headers).await.0,
+                    expected,
+                    "{method} {headers}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_may_call_only_from_our_own_or_an_allowed_origin() {
+    let home = testkit::Home::new(crate::support::binary(), echo());
+    let home = home.arg("--allow-origin").arg("https://app.example");
+    let server = testkit::Program::serve_in(home).await;
+    let host = "host: 127.0.0.1:<P>\r\n";
+    for (origin, expected) in [
+        ("http://127.0.0.1:<P>", "101"),
+        ("https://app.example", "101"),
+        ("http://evil.example:<P>", "403"),
+        ("null", "403"),
+        ("http://localhost:3000", "403"),
+        ("chrome-extension://abcd", "403"),
+    ] {
+        let headers = format!("{host}origin: {origin}\r\n");
+        let (status, answer) = knock(&server, "GET", &headers).await;
+        assert_eq!(status, expected, "{origin}");
+        let allowed = answer.contains("access-control-allow-origin: https://app.example\r\n");
+        assert_eq!(allowed, origin == "https://app.example", "{answer}");
+        assert!(
+            !answer.contains("access-control-allow-origin: *") && !answer.contains("credentials")
+        );
+        if expected == "403" {
+            for method in ["POST", "DELETE", "OPTIONS"] {
+                assert_eq!(
+                    knock(&server, method, &headers).await.0,
+                    "403",
+                    "{method} {origin}"
+                );
+            }
+        }
+    }
+    let two = format!("{host}origin: https://app.example\r\norigin: https://app.example\r\n");
+    assert_eq!(knock(&server, "GET", &two).await.0, "403");
+    let silent = format!("{host}sec-fetch-site: cross-site\r\n");
+    assert_eq!(knock(&server, "GET", &silent).await.0, "403");
+    let asks = format!(
+        "{host}origin: https://app.example\r\naccess-control-request-private-network: true\r\n"
+    );
+    let (status, answer) = knock(&server, "OPTIONS", &asks).await;
+    assert_eq!(status, "204");
+    assert!(
+        answer.contains("vary: origin")
+            && answer.contains("access-control-allow-methods: get, post, patch, delete")
+    );
+    assert!(!answer.contains("private-network"), "{answer}");
 }
