@@ -1,15 +1,20 @@
 //! Admission: the only way to become a principal.
 
-use domain::PrincipalId;
+use std::sync::Arc;
 
+use domain::clock::Timestamp;
+use domain::{PrincipalId, SessionId};
+
+use crate::named::{NamedToken, NamedTokens, Scope, Version};
 use crate::secret::Secret;
 
-/// Proof that whoever holds it was admitted as `id`.
+/// Proof that whoever holds it was admitted, and as whom.
 ///
 /// There is no public constructor: see [`Gate::admit`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Principal {
     id: PrincipalId,
+    token: Option<Arc<NamedToken>>,
 }
 
 impl Principal {
@@ -17,6 +22,36 @@ impl Principal {
     #[must_use]
     pub fn id(&self) -> &PrincipalId {
         &self.id
+    }
+
+    /// Whether it is the person at this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.token.is_none()
+    }
+
+    /// What it may do.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        self.token
+            .as_ref()
+            .map_or(Scope::Control, |token| token.scope)
+    }
+
+    /// Whether it may enter a session of `owner`: as the owner, with a token made for that very
+    /// session, or to look at what the maker of its token owns.
+    #[must_use]
+    pub fn may_enter(&self, session: SessionId, owner: &PrincipalId) -> bool {
+        if self.id == *owner {
+            return true;
+        }
+        self.token
+            .as_ref()
+            .is_some_and(|token| match (token.session, token.scope) {
+                (Some(granted), _) => granted == session,
+                (None, Scope::Observe) => token.maker == *owner,
+                (None, Scope::Control) => false,
+            })
     }
 }
 
@@ -33,57 +68,120 @@ pub enum Credential<'a> {
 #[error("a valid token is required")]
 pub struct Unauthorized;
 
+/// The state of the named tokens, to be compared with a later one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint {
+    file: Option<Version>,
+    expired: usize,
+}
+
 /// Knows the secrets and admits those who know one.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    default_token: Option<Secret>,
+    tokens: Option<(Secret, NamedTokens)>,
 }
 
 impl Gate {
-    /// A gate that lets in holders of `default_token` as `local`.
+    /// A gate that lets in holders of `default_token` as `local`, and those of named tokens.
     #[must_use]
-    pub fn with_token(default_token: Secret) -> Self {
+    pub fn with_tokens(default_token: Secret, named: NamedTokens) -> Self {
         Self {
-            default_token: Some(default_token),
+            tokens: Some((default_token, named)),
         }
     }
 
     /// A gate for a process that listens to nobody else: no token opens it.
     #[must_use]
     pub fn this_process_only() -> Self {
-        Self {
-            default_token: None,
-        }
+        Self { tokens: None }
     }
 
     /// Admits the holder of `credential`.
     ///
     /// # Errors
     /// If it opens nothing here.
-    pub fn admit(&self, credential: &Credential<'_>) -> Result<Principal, Unauthorized> {
-        let local = || Principal {
-            id: PrincipalId::local(),
+    pub fn admit(
+        &self,
+        credential: &Credential<'_>,
+        now: Timestamp,
+    ) -> Result<Principal, Unauthorized> {
+        let shown = match credential {
+            Credential::ThisProcess => {
+                return Ok(Principal {
+                    id: PrincipalId::local(),
+                    token: None,
+                });
+            }
+            Credential::Bearer(shown) => shown,
         };
-        match (credential, &self.default_token) {
-            (Credential::ThisProcess, _) => Ok(local()),
-            (Credential::Bearer(shown), Some(token)) if token.matches(shown) => Ok(local()),
-            (Credential::Bearer(_), _) => Err(Unauthorized),
+        let (default_token, named) = self.tokens.as_ref().ok_or(Unauthorized)?;
+        if default_token.matches(shown) {
+            return Ok(Principal {
+                id: PrincipalId::local(),
+                token: None,
+            });
         }
+        let token = named.find(shown, now).ok_or(Unauthorized)?;
+        Ok(Principal {
+            id: token.principal(),
+            token: Some(Arc::new(token)),
+        })
+    }
+
+    /// Changes whenever somebody may have to leave: with the file, and when a token expires.
+    #[must_use]
+    pub fn fingerprint(&self, now: Timestamp) -> Fingerprint {
+        let Some((_, named)) = &self.tokens else {
+            return Fingerprint::default();
+        };
+        let known = named.all().unwrap_or_default();
+        let expired = known.iter().filter(|token| token.has_expired(now)).count();
+        Fingerprint {
+            file: named.version(),
+            expired,
+        }
+    }
+
+    /// Whether `principal` would still be admitted: its token was not revoked and has not expired.
+    #[must_use]
+    pub fn still_admits(&self, principal: &Principal, now: Timestamp) -> bool {
+        let Some(token) = &principal.token else {
+            return true;
+        };
+        let known = self.tokens.as_ref().and_then(|(_, named)| named.all().ok());
+        known.is_some_and(|known| known.contains(token.as_ref())) && !token.has_expired(now)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Credential, Gate, Unauthorized};
+    use domain::clock::Timestamp;
+    use domain::{PrincipalId, SessionId};
+
+    use super::{Credential, Gate, Principal, Unauthorized};
+    use crate::named::{NamedTokens, NewToken, Scope};
     use crate::secret::Secret;
+
+    const NOW: Timestamp = Timestamp(1_000.0);
+
+    fn gate() -> (tempfile::TempDir, NamedTokens, Gate) {
+        let directory = tempfile::tempdir().unwrap();
+        let named = NamedTokens::of(directory.path());
+        let gate = Gate::with_tokens(Secret::new("open-sesame"), named.clone());
+        (directory, named, gate)
+    }
 
     #[test]
     fn only_the_exact_token_opens_the_gate() {
-        let gate = Gate::with_token(Secret::new("open-sesame"));
-        assert!(gate.admit(&Credential::Bearer("open-sesame")).is_ok());
+        let (_directory, _, gate) = gate();
+        assert!(
+            gate.admit(&Credential::Bearer("open-sesame"), NOW)
+                .unwrap()
+                .is_local()
+        );
         for wrong in ["", "open-sesam", "open-sesamex", "Open-sesame"] {
             assert_eq!(
-                gate.admit(&Credential::Bearer(wrong)),
+                gate.admit(&Credential::Bearer(wrong), NOW),
                 Err(Unauthorized),
                 "{wrong}"
             );
@@ -93,16 +191,66 @@ mod tests {
     #[test]
     fn a_process_without_a_token_admits_no_bearer_at_all() {
         let gate = Gate::this_process_only();
-        assert_eq!(gate.admit(&Credential::Bearer("")), Err(Unauthorized));
+        assert_eq!(gate.admit(&Credential::Bearer(""), NOW), Err(Unauthorized));
         assert_eq!(
-            gate.admit(&Credential::ThisProcess).unwrap().id().as_str(),
+            gate.admit(&Credential::ThisProcess, NOW)
+                .unwrap()
+                .id()
+                .as_str(),
             "local"
         );
     }
 
     #[test]
     fn a_secret_never_prints() {
-        let gate = Gate::with_token(Secret::new("open-sesame"));
+        let (_directory, _, gate) = gate();
         assert!(!format!("{gate:?}").contains("sesame"));
+    }
+
+    #[test]
+    fn who_may_enter_depends_on_owner_scope_and_grant() {
+        let (_directory, named, gate) = gate();
+        let (mine, other) = (SessionId::random(), SessionId::random());
+        let (local, somebody) = (PrincipalId::local(), PrincipalId::new("token:x"));
+        let admit = |name: &str, scope, session| -> Principal {
+            let new = NewToken {
+                name: name.to_owned(),
+                scope,
+                session,
+                expires_at: None,
+            };
+            let (_, secret) = named.create(new, NOW).unwrap();
+            gate.admit(&Credential::Bearer(secret.reveal()), NOW)
+                .unwrap()
+        };
+        let friend = admit("friend", Scope::Control, None);
+        assert!(friend.may_enter(mine, friend.id()));
+        assert!(!friend.may_enter(mine, &local));
+        let watcher = admit("watcher", Scope::Observe, None);
+        assert!(watcher.may_enter(mine, &local));
+        assert!(!watcher.may_enter(mine, &somebody));
+        let guest = admit("guest", Scope::Observe, Some(mine));
+        assert!(guest.may_enter(mine, &local));
+        assert!(!guest.may_enter(other, &local));
+    }
+
+    #[test]
+    fn a_revoked_token_is_no_longer_admitted() {
+        let (_directory, named, gate) = gate();
+        let new = NewToken {
+            name: "friend".to_owned(),
+            ..NewToken::default()
+        };
+        let (_, secret) = named.create(new, NOW).unwrap();
+        let friend = gate
+            .admit(&Credential::Bearer(secret.reveal()), NOW)
+            .unwrap();
+        assert!(gate.still_admits(&friend, NOW));
+        named.revoke("friend").unwrap();
+        assert!(!gate.still_admits(&friend, NOW));
+        assert_eq!(
+            gate.admit(&Credential::Bearer(secret.reveal()), NOW),
+            Err(Unauthorized)
+        );
     }
 }

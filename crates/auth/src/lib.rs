@@ -3,9 +3,11 @@
 
 pub mod door;
 mod gate;
+pub mod named;
 mod secret;
 pub mod token;
 
 pub use door::{Door, Origin, Turned};
-pub use gate::{Credential, Gate, Principal, Unauthorized};
+pub use gate::{Credential, Fingerprint, Gate, Principal, Unauthorized};
+pub use named::{NamedToken, NamedTokens, NewToken, Scope};
 pub use secret::Secret;

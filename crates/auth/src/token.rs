@@ -25,6 +25,15 @@ pub enum TokenError {
     /// Others can read it, so it is no secret any more.
     #[error("the token file can be read by others; delete it to get a new one")]
     Exposed,
+    /// The name of a token is a short label.
+    #[error("a token's name has 1 to 64 characters, none of them a control character")]
+    BadName,
+    /// Labels are unique.
+    #[error("there is a token of that name; revoke it first")]
+    NameTaken,
+    /// Nothing to revoke.
+    #[error("there is no token of that name")]
+    NoSuchToken,
     /// The system gave no random numbers.
     #[error("no random numbers for a token")]
     NoEntropy,
@@ -104,7 +113,7 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-fn random_token() -> Result<String, TokenError> {
+pub(crate) fn random_token() -> Result<String, TokenError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| TokenError::NoEntropy)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))

@@ -58,6 +58,12 @@ pub(crate) enum Command {
         fastness sessions verify\n\n\
         An ID may be shortened to its first characters, at least four, if only one session has them.")]
     Sessions(SessionsArgs),
+    /// Make, list and take back tokens for other clients of the server.
+    #[command(after_help = "Examples:\n  \
+        fastness token create laptop\n  \
+        fastness token create guest --scope observe --session 3f2a… --expires 12h\n  \
+        fastness token revoke guest")]
+    Token(TokenArgs),
 }
 
 /// What every command takes.
@@ -163,6 +169,45 @@ pub(crate) struct SessionsArgs {
     /// What to do with them.
     #[command(subcommand)]
     pub(crate) action: SessionsAction,
+}
+
+/// `fastness token`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TokenArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: TokenAction,
+}
+
+/// What can be done with tokens.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum TokenAction {
+    /// Make a token and print its secret, this once.
+    #[command(after_help = "Example:\n  fastness token create guest --scope observe --expires 12h")]
+    Create {
+        /// Its name, for the list and for revoking it.
+        name: String,
+        /// What its holder may do: control or observe.
+        #[arg(long, value_name = "SCOPE", value_parser = scope, default_value = "control")]
+        scope: auth::Scope,
+        /// The one session it opens.
+        #[arg(long, value_name = "ID")]
+        session: Option<SessionId>,
+        /// How long it is good for, such as 90m, 12h or 30d.
+        #[arg(long, value_name = "TIME", value_parser = lifetime)]
+        expires: Option<Duration>,
+    },
+    /// Show all tokens, without their secrets.
+    #[command(after_help = "Example:\n  fastness token list")]
+    List,
+    /// Take a token back; connections that use it are closed.
+    #[command(after_help = "Example:\n  fastness token revoke guest")]
+    Revoke {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// What can be done with stored sessions.
@@ -275,6 +320,7 @@ impl Command {
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
             Self::Sessions(args) => &args.common,
+            Self::Token(args) => &args.common,
         }
     }
 
@@ -283,7 +329,7 @@ impl Command {
         match self {
             Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
-            Self::Serve(_) | Self::Doctor(_) | Self::Sessions(_) => None,
+            Self::Serve(_) | Self::Doctor(_) | Self::Sessions(_) | Self::Token(_) => None,
         }
     }
 }
@@ -298,6 +344,31 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse()
         .map_err(|_| "write it as ADDR:PORT, for example 127.0.0.1:4600".to_owned())
+}
+
+/// A token's scope.
+fn scope(text: &str) -> Result<auth::Scope, String> {
+    match text {
+        "control" => Ok(auth::Scope::Control),
+        "observe" => Ok(auth::Scope::Observe),
+        _ => Err("the scopes are control and observe".to_owned()),
+    }
+}
+
+/// A time with its unit: `90s`, `90m`, `12h`, `30d`.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let wrong = || "write it as a number and s, m, h or d, for example 12h".to_owned();
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    let seconds = count.checked_mul(seconds).filter(|seconds| *seconds > 0);
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
 }
 
 /// A store; only files so far.

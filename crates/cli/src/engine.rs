@@ -7,6 +7,7 @@ use auth::{Door, Gate};
 use journal::FileStore;
 use server::Service;
 use session::{Engine, Sessions};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::acp::ModelChoice;
@@ -55,6 +56,9 @@ pub(crate) async fn start(settings: &Settings, gate: Gate, door: Door) -> anyhow
             name: label,
         },
         data_dir,
+        cwd: settings.cwd.clone(),
+        tokens_changed: tokio::sync::watch::Sender::new(()),
+        slots: Arc::new(Semaphore::new(settings.limits.connections_max)),
         closing: CancellationToken::new(),
         connections: TaskTracker::new(),
     };

@@ -11,6 +11,7 @@ mod serve;
 mod sessions;
 mod settings;
 mod signals;
+mod token;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +44,8 @@ fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         .with_max_level(settings.log)
         .with_ansi(render::Palette::stderr(&settings.environment).is_coloured())
         .with_writer(std::io::stderr)
+        // A log that cannot be written must not take a session with it.
+        .log_internal_errors(false)
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
@@ -65,6 +68,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Acp(_) => acp::run(settings).await,
         Command::Sessions(args) => sessions::run(args, settings).await,
+        Command::Token(args) => token::run(args, settings),
     }
 }
 

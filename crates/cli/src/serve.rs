@@ -36,14 +36,18 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
         .with_context(|| format!("{} cannot be listened on", settings.listen))?;
     let address = listener.local_addr()?;
     let url = format!("http://{address}");
+    let named = auth::NamedTokens::of(&settings.data_dir);
     let door = Door::new(address.port(), &args.allow_host, &args.allow_origin);
-    let Running { service, model } = engine::start(settings, Gate::with_token(token), door).await?;
+    let Running { service, model } =
+        engine::start(settings, Gate::with_tokens(token, named), door).await?;
     let stop = CancellationToken::new();
     let accepting = tokio::spawn(server::http::serve(
         Arc::clone(&service),
         listener,
         stop.clone(),
     ));
+    let watched = Arc::clone(&service);
+    tokio::spawn(async move { watched.watch_tokens().await });
     let announcement = Announcement::publish(&settings.data_dir, &url);
     tracing::info!(url, model, "ready");
     say_ready(

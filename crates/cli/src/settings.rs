@@ -220,7 +220,11 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
     }
     Ok(match command {
         Command::Serve(_) => LevelFilter::INFO,
-        Command::Acp(_) | Command::Ask(_) | Command::Doctor(_) => LevelFilter::WARN,
+        Command::Acp(_)
+        | Command::Ask(_)
+        | Command::Doctor(_)
+        | Command::Sessions(_)
+        | Command::Token(_) => LevelFilter::WARN,
     })
 }
 
@@ -250,7 +254,11 @@ fn listen(command: &Command, environment: &Environment) -> anyhow::Result<Socket
 fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> {
     let flag = match command {
         Command::Serve(args) => args.store,
-        Command::Acp(_) | Command::Ask(_) | Command::Doctor(_) => None,
+        Command::Acp(_)
+        | Command::Ask(_)
+        | Command::Doctor(_)
+        | Command::Sessions(_)
+        | Command::Token(_) => None,
     };
     match (flag, environment.value("FASTNESS_STORE")) {
         (Some(store), _) => Ok(store),

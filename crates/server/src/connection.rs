@@ -6,8 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::Principal;
+use bytes::Bytes;
 use domain::{ConnectionId, SessionId};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -22,17 +24,20 @@ mod answers;
 mod attachment;
 mod entering;
 pub(crate) mod outbox;
+mod pace;
 mod requests;
 mod waiting;
 
 use answers::Answers;
 use attachment::Attachment;
+use entering::Entered;
 use outbox::{Close, Outbox};
+use pace::{Allowance, Pace};
 
 /// What a transport's reader hands over.
 pub(crate) enum Inbound {
     /// One frame.
-    Frame(Vec<u8>),
+    Frame(Bytes),
     /// One frame that was too long to keep; it was skipped.
     TooLong,
 }
@@ -49,15 +54,39 @@ impl Source for mpsc::Receiver<Inbound> {
     }
 }
 
+/// Where a client is, which decides how closely it is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Across a socket: it must introduce itself in time, may not flood, and may not idle.
+    Network,
+    /// This process or its parent: they may take as long and be as fast as they like.
+    Local,
+}
+
 /// How a connection begins and for whom.
 pub(crate) struct Opening<S> {
     pub(crate) id: ConnectionId,
     pub(crate) principal: Principal,
     pub(crate) source: S,
     pub(crate) outbox: Outbox,
-    /// Whether `initialize` must come in time; a person may take as long as they like on stdio.
-    pub(crate) hurry: bool,
+    /// Where the client is.
+    pub(crate) reach: Reach,
 }
+
+/// How long requests may take that were read before the end of the input.
+const LAST_REQUESTS_TIME: Duration = Duration::from_secs(1);
+
+/// The close code of a client that breaks the protocol.
+const PROTOCOL: u16 = 1002;
+
+/// The close code of a client that floods.
+const FLOOD: u16 = 1008;
+
+/// The close code of a client that nobody needs.
+const IDLE: u16 = 4408;
+
+/// The close code of a connection whose token was revoked or has expired.
+const TOKEN_REVOKED: u16 = 4401;
 
 /// Frames a transport may have read ahead of the connection.
 pub(crate) const INBOUND_FRAMES_MAX: usize = 16;
@@ -69,13 +98,11 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         principal,
         source,
         outbox,
-        hurry,
+        reach,
     } = opening;
-    let deadline = hurry.then(|| Instant::now() + service.limits.handshake);
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     tracing::info!(connection = %id, principal = principal.id().as_str(), "connected");
     let mut connection = Connection {
-        service,
         principal,
         answers: Arc::new(Answers::new(outbox.clone())),
         outbox,
@@ -85,9 +112,12 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         attaching: HashMap::new(),
         events,
         gone: CancellationToken::new(),
+        pace: (reach == Reach::Network).then(|| Pace::new(&service.limits, Instant::now())),
+        last_frame: Instant::now(),
+        service,
         responses_ignored: 0,
     };
-    connection.run(source, inbox, deadline).await;
+    connection.run(source, inbox).await;
     connection.leave();
     tracing::info!(connection = %id, "disconnected");
 }
@@ -100,7 +130,7 @@ enum Event {
     /// Entering a session succeeded or failed; either way its answer is taken care of.
     Attached {
         session: SessionId,
-        attachment: Option<Box<Attachment>>,
+        entered: Option<Box<Entered>>,
     },
     /// A session's stream has ended here.
     Detached { session: SessionId, serial: u64 },
@@ -121,33 +151,35 @@ struct Connection {
     events: mpsc::Sender<Event>,
     /// Fires when the client has left.
     gone: CancellationToken,
+    /// How fast it has been talking; `None` for those who may talk as they like.
+    pace: Option<Pace>,
+    last_frame: Instant,
     responses_ignored: u64,
 }
 
 impl Connection {
-    async fn run(
-        &mut self,
-        mut source: impl Source,
-        mut inbox: mpsc::Receiver<Event>,
-        deadline: Option<Instant>,
-    ) {
+    async fn run(&mut self, mut source: impl Source, mut inbox: mpsc::Receiver<Event>) {
         let service = Arc::clone(&self.service);
+        let mut tokens = service.tokens_changed.subscribe();
         loop {
-            let late = self.capabilities.is_none().then_some(deadline).flatten();
+            let (late, late_code) = self.deadline();
             tokio::select! {
                 biased;
                 () = service.closing.cancelled() => {
                     self.outbox.close(Close::After(1001));
                     return;
                 }
+                Ok(()) = tokens.changed() => if !service.still_admits(&self.principal) {
+                    self.outbox.close(Close::After(TOKEN_REVOKED));
+                    return;
+                },
                 Some(event) = inbox.recv() => self.on_event(event),
                 frame = source.next() => match frame {
                     Some(frame) => self.on_inbound(frame),
-                    None => return,
+                    None => return self.finish_requests(&mut inbox).await,
                 },
                 () = sleep_until(late) => {
-                    tracing::debug!("no initialize in time");
-                    self.outbox.close(Close::After(1002));
+                    self.outbox.close(Close::After(late_code));
                     return;
                 }
             }
@@ -155,18 +187,48 @@ impl Connection {
         }
     }
 
+    /// A client on stdio may end its input and still want its answers: what it asked before is
+    /// done, except for turns, which are not waited for.
+    async fn finish_requests(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+        if self.pace.is_some() {
+            return;
+        }
+        let deadline = Instant::now() + LAST_REQUESTS_TIME;
+        while !self.answers.only_prompts_open() {
+            tokio::select! {
+                Some(event) = inbox.recv() => self.on_event(event),
+                () = self.answers.answered() => {}
+                () = tokio::time::sleep_until(deadline) => return,
+            }
+        }
+    }
+
+    /// When this client has been silent for too long, and how that is told. One that uses a
+    /// session may be silent as long as its socket lives.
+    fn deadline(&self) -> (Option<Instant>, u16) {
+        let limits = &self.service.limits;
+        if self.pace.is_none() {
+            return (None, IDLE);
+        }
+        if self.capabilities.is_none() {
+            return (Some(self.last_frame + limits.handshake), PROTOCOL);
+        }
+        let is_idle = self.attachments.is_empty()
+            && self.attaching.is_empty()
+            && self.leaving.is_empty()
+            && self.answers.none_open();
+        (is_idle.then(|| self.last_frame + limits.idle), IDLE)
+    }
+
     fn on_event(&mut self, event: Event) {
         match event {
-            Event::Attached {
-                session,
-                attachment,
-            } => {
-                if let Some(attachment) = attachment {
-                    self.attachments.insert(session, *attachment);
+            Event::Attached { session, entered } => {
+                if let Some(entered) = entered {
+                    self.entered(session, *entered);
                 }
                 // What was sent meanwhile enters the session now, in the order it came.
                 for (id, message) in self.attaching.remove(&session).unwrap_or_default() {
-                    self.on_message(id, message);
+                    self.on_ordered(id, message);
                 }
             }
             Event::Detached { session, serial } => {
@@ -193,7 +255,15 @@ impl Connection {
                     .answer(rpc::error_response(&RequestId::null(), &error));
             }
         };
-        match rpc::parse(&frame) {
+        let now = Instant::now();
+        if self.capabilities.is_some() {
+            self.last_frame = now;
+        }
+        let parsed = rpc::parse(&frame);
+        if !self.keeps_pace(&parsed, now) {
+            return;
+        }
+        match parsed {
             Err(refusal) => self.outbox.answer(refusal.to_frame()),
             Ok(Incoming::Response { id, outcome }) => self.on_response(&id, outcome),
             Ok(Incoming::Ignored(reason)) => self.ignore(reason),
@@ -202,6 +272,40 @@ impl Connection {
                 if let Ok(message) = acp::decode(&method, params.as_deref()) {
                     self.on_notification(message);
                 }
+            }
+        }
+    }
+
+    /// Whether a message is taken; one that comes too fast is refused, and a flood ends it all.
+    fn keeps_pace(&mut self, parsed: &Result<Incoming, rpc::Refusal>, now: Instant) -> bool {
+        let Some(pace) = &mut self.pace else {
+            return true;
+        };
+        let id = match parsed {
+            Ok(Incoming::Request { id, .. }) => Some(id.clone()),
+            Err(refusal) => Some(refusal.id.clone()),
+            Ok(
+                Incoming::Notification { .. } | Incoming::Response { .. } | Incoming::Ignored(_),
+            ) => None,
+        };
+        let allowance = if id.is_some() {
+            pace.request(now)
+        } else {
+            pace.other(now)
+        };
+        match allowance {
+            Allowance::Take => true,
+            Allowance::TooFast(wait_ms) => {
+                let error = RpcError::rate_limited(wait_ms);
+                self.outbox.answer(rpc::error_response(
+                    &id.unwrap_or_else(RequestId::null),
+                    &error,
+                ));
+                false
+            }
+            Allowance::Flood => {
+                self.outbox.close(Close::After(FLOOD));
+                false
             }
         }
     }
@@ -249,9 +353,13 @@ impl Connection {
         if let Some(Ok(session)) = message.session()
             && let Some(waiting) = self.attaching.get_mut(&session)
         {
-            // Bounded: requests by their number in flight, cancels by one being enough.
-            let known = id.is_none() && waiting.iter().any(|(id, _)| id.is_none());
-            if !known {
+            if id.is_none() && self.attachments.contains_key(&session) {
+                // A cancel waits behind nothing, least of all behind a slow reader.
+                return self.on_message(id, message);
+            }
+            // Bounded: requests by their number in flight, cancels by what they follow.
+            let repeats = id.is_none() && waiting.back().is_some_and(|(id, _)| id.is_none());
+            if !repeats {
                 waiting.push_back((id, message));
             }
             return;

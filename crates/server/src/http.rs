@@ -98,12 +98,16 @@ async fn acp(
         let message = "this route speaks WebSocket: ask for an upgrade";
         return refusal(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message);
     };
+    let Ok(slot) = Arc::clone(&service.slots).try_acquire_owned() else {
+        let message = "too many connections; try again later";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
+    };
     let id = ConnectionId::random();
     let named = HeaderValue::from_str(id.as_str());
     let mut response = websocket::upgrade(
         service,
         principal,
-        id,
+        (id, slot),
         upgrade.protocols([admission::SUBPROTOCOL]),
     );
     if let Ok(named) = named {

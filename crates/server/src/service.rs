@@ -1,10 +1,13 @@
 //! What every connection of a process shares.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use auth::{Credential, Door, Gate, Principal, Unauthorized};
 use domain::Limits;
+use domain::clock::Timestamp;
 use session::Sessions;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::acp::{ModelChoice, Settings};
@@ -23,8 +26,14 @@ pub struct Service {
     pub model: ModelChoice,
     /// What no session may have as a root.
     pub data_dir: PathBuf,
+    /// Beneath this, sessions of named tokens work.
+    pub cwd: PathBuf,
+    /// Rung when a token may have been revoked or has expired.
+    pub tokens_changed: watch::Sender<()>,
     /// Fires when connections shall close, after their sessions have ended.
     pub closing: CancellationToken,
+    /// Room for clients: each network connection holds one permit.
+    pub slots: Arc<Semaphore>,
     /// The connections, so that the process can wait for them.
     pub connections: TaskTracker,
 }
@@ -35,7 +44,7 @@ impl Service {
     /// # Errors
     /// If the credential opens nothing.
     pub fn admit(&self, credential: &Credential<'_>) -> Result<Principal, Unauthorized> {
-        self.gate.admit(credential)
+        self.gate.admit(credential, Timestamp::now())
     }
 
     /// A session's settings as ACP shows them.
@@ -44,6 +53,29 @@ impl Service {
             mode,
             model: &self.model.value,
             models: std::slice::from_ref(&self.model),
+        }
+    }
+
+    /// Whether a principal that was admitted before would still be.
+    pub(crate) fn still_admits(&self, principal: &Principal) -> bool {
+        self.gate.still_admits(principal, Timestamp::now())
+    }
+
+    /// Looks at the named tokens again and again, so that connections of a revoked one end soon.
+    /// Returns when the service closes.
+    pub async fn watch_tokens(&self) {
+        let mut looks = tokio::time::interval(TOKENS_LOOK);
+        let mut known = self.gate.fingerprint(Timestamp::now());
+        loop {
+            tokio::select! {
+                () = self.closing.cancelled() => return,
+                _ = looks.tick() => {}
+            }
+            let now = self.gate.fingerprint(Timestamp::now());
+            if now != known {
+                known = now;
+                self.tokens_changed.send_replace(());
+            }
         }
     }
 
@@ -68,5 +100,8 @@ impl Service {
     }
 }
 
+/// How often the named tokens are looked at: revoking closes sockets within a second.
+const TOKENS_LOOK: std::time::Duration = std::time::Duration::from_millis(250);
+
 /// How long connections may take to send their last messages when the process ends.
-const FLUSH_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+pub(crate) const FLUSH_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(2);

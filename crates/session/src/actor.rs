@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::{Conversation, Model, Report, Verdict};
+use auth::Scope;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
-use domain::{CallId, EventSeq, FailureKind, MessageId, SessionId, TurnId};
+use domain::{CallId, EventSeq, FailureKind, MessageId, PrincipalId, SessionId, TurnId};
 use journal::{Meta, StoreError, Writer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant};
@@ -23,11 +24,11 @@ use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, Attached, AttachmentId, Bell, CommandError,
-    Envelope, From, Outcome, Presence, Prompt, Reply, SessionHandle,
+    DeleteReply, Envelope, From, Presence, Prompt, Reply, SessionHandle,
 };
-use crate::state::{Command, Fate, Rejected, SessionState};
-use crate::store_task::failure_kind;
-use crate::subscription::Subscription;
+use crate::state::{Command, Rejected, SessionState};
+use crate::store_task::{blocking, failure_kind};
+use crate::subscription::{Ending, Subscription};
 
 mod commit;
 mod life;
@@ -38,6 +39,9 @@ pub(crate) use life::Birth;
 
 /// How long a cancelled turn gets to end by itself before the session ends it.
 const CANCEL_TIME_MAX: Duration = Duration::from_millis(900);
+
+/// How long an answer about the disk's free space is believed.
+const DISK_LOOK: Duration = Duration::from_secs(1);
 
 /// What the directory can see of a live session without asking it.
 pub(crate) type LiveMeta = Arc<Mutex<Option<Meta>>>;
@@ -56,7 +60,10 @@ pub(crate) struct SessionActor {
     /// `None` before the files are open and after the store failed.
     open: Option<OpenSession>,
     staged: Staged,
+    /// Clients that may act, by the order in which they came.
     attachments: Vec<(AttachmentId, Weak<Presence>)>,
+    /// Clients that only look.
+    observers: Vec<Weak<Presence>>,
     /// Attaches and deletes that came through the directory.
     envelopes_seen: u64,
     attaches: u64,
@@ -73,6 +80,8 @@ pub(crate) struct SessionActor {
     next_prompter: Option<AttachmentId>,
     queued_by: HashMap<EventSeq, AttachmentId>,
     sync_due: Option<Instant>,
+    /// Whether the disk had room when it was last asked, and when that was.
+    disk_room: Option<(bool, Instant)>,
     idle_since: Instant,
     stopping: Option<Stopping>,
     /// Attaches that wait for a close to be done.
@@ -100,7 +109,7 @@ enum Stopping {
     /// The last client closed it.
     Close(Vec<Reply<Result<EventSeq, CommandError>>>),
     /// Its owner deleted it.
-    Delete(oneshot::Sender<()>),
+    Delete(DeleteReply),
     /// The process ends; a turn may go on until then.
     Shutdown(Instant),
 }
@@ -186,13 +195,18 @@ impl SessionActor {
                 from,
                 reply,
             } => {
-                if cancels != self.cancels_seen {
-                    self.on_bell();
+                if cancels > self.cancels_seen {
+                    self.cancels_seen = cancels;
+                    self.cancel_turn();
                 }
                 self.on_prompt(*prompt, from, reply).await;
             }
-            Envelope::DropQueued(queued) => {
-                self.stage(Command::DropQueued(queued));
+            Envelope::DropQueued(queued) => self.stage(Command::DropQueued(queued)),
+            Envelope::CancelTurn(turn) => {
+                let running = self.open.as_ref().and_then(|open| open.state.running());
+                if running.is_some_and(|running| running.turn == turn) {
+                    self.cancel_turn();
+                }
             }
             Envelope::SetMode { mode, reply } => match self.ensure_open().await {
                 Ok(()) => {
@@ -211,26 +225,18 @@ impl SessionActor {
                 answer,
                 from,
                 by,
-            } => match answer {
-                Answer::Selected(option) => {
-                    self.stage(Command::Answer {
-                        question,
-                        option_id: Some(option),
-                        by,
-                    });
-                }
-                Answer::Dismissed => {
-                    self.stage(Command::Answer {
-                        question,
-                        option_id: None,
-                        by,
-                    });
-                }
-                Answer::Unable => self.on_unable(question, from),
-            },
-            Envelope::Close { from, reply } => self.on_close(from, reply).await,
-            Envelope::Delete { principal, reply } => self.on_delete(&principal, reply),
-            Envelope::Shutdown { deadline } => self.stopping = Some(Stopping::Shutdown(deadline)),
+            } => self.on_answer(question, answer, from, by),
+            Envelope::Close {
+                may_act: false,
+                reply,
+                ..
+            } => reply(Ok(self.feed.head().seq)),
+            Envelope::Close { from, reply, .. } => self.on_close(from, reply).await,
+            Envelope::Delete { principal, reply } => self.on_delete(principal, reply).await,
+            Envelope::Shutdown { deadline } => {
+                // One that is being closed or deleted leaves by itself.
+                self.stopping.get_or_insert(Stopping::Shutdown(deadline));
+            }
         }
     }
 
@@ -249,13 +255,17 @@ impl SessionActor {
         let Some(open) = &self.open else {
             return Err(AttachError::NotFound);
         };
-        attach::check(&open.state, principal, cwd)?;
+        attach::check(self.id, &open.state, principal, cwd)?;
         let head = self.feed.head();
         let (cursor, resync) = attach::start(&open.state, &head, from);
         let snapshot = attach::snapshot(&open.state, &head, resync, self.attaches > 1);
         let id = AttachmentId(self.attaches);
         let presence = Presence::new(id, Arc::clone(&self.bell));
-        self.attachments.push((id, Arc::downgrade(&presence)));
+        if principal.scope() == Scope::Control {
+            self.attachments.push((id, Arc::downgrade(&presence)));
+        } else {
+            self.observers.push(Arc::downgrade(&presence));
+        }
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
         Ok(Attached {
             handle: SessionHandle::new(
@@ -281,6 +291,9 @@ impl SessionActor {
         if let Err(kind) = self.ensure_open().await {
             return reply(Err(CommandError::Failed(kind)));
         }
+        if !self.has_disk_room().await {
+            return reply(Err(CommandError::Failed(FailureKind::StorageFull)));
+        }
         let Some(open) = &self.open else {
             return reply(Err(CommandError::Closed));
         };
@@ -303,17 +316,44 @@ impl SessionActor {
                 self.queued_by.insert(queued_at, from);
                 Ok(Accepted::Queued(queued_at))
             }
-            Err(Rejected::Repeated(fate)) => Ok(match fate {
-                Fate::Running(turn) => Accepted::Turn(turn),
-                Fate::Queued(seq) => Accepted::Queued(seq),
-                Fate::Ended(outcome) => Accepted::Over(Outcome::Turn(outcome)),
-                Fate::Dropped => Accepted::Over(Outcome::Dropped),
-            }),
+            Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.feed.head().seq)),
             Err(Rejected::QueueFull) => Err(CommandError::Limit("queued_prompts")),
             Err(Rejected::Busy | Rejected::Late) => Err(CommandError::Busy),
         };
         self.staged.after(move |stored| {
             reply(stored.map_err(CommandError::Failed).and(accepted));
+        });
+    }
+
+    /// Whether the disk has room for a turn. Asked now and then: a disk does not fill at once.
+    async fn has_disk_room(&mut self) -> bool {
+        let now = Instant::now();
+        if self.disk_room.is_none_or(|(_, at)| now >= at + DISK_LOOK) {
+            let store = self.engine.store.clone();
+            let free = blocking(move || store.free_bytes()).await;
+            // A disk that cannot be asked is left to say no by itself.
+            let is_full = free.is_ok_and(|free| free < self.engine.limits.disk_free_min);
+            self.disk_room = Some((!is_full, now));
+        }
+        self.disk_room.is_none_or(|(has_room, _)| has_room)
+    }
+
+    fn on_answer(
+        &mut self,
+        question: PermissionId,
+        answer: Answer,
+        from: AttachmentId,
+        by: PrincipalId,
+    ) {
+        let option_id = match answer {
+            Answer::Selected(option) => Some(option),
+            Answer::Dismissed => None,
+            Answer::Unable => return self.on_unable(question, from),
+        };
+        self.stage(Command::Answer {
+            question,
+            option_id,
+            by,
         });
     }
 
@@ -345,6 +385,11 @@ impl SessionActor {
             self.cancel_turn();
         }
         if others {
+            // What it is told was cancelled must not run later.
+            let queued = self.queued_by.iter().filter(|(_, by)| **by == from);
+            for seq in queued.map(|(seq, _)| *seq).collect::<Vec<_>>() {
+                self.stage(Command::DropQueued(seq));
+            }
             let feed = Arc::clone(&self.feed);
             self.attachments.retain(|(id, _)| *id != from);
             self.staged.after(move |_| reply(Ok(feed.head().seq)));
@@ -357,11 +402,10 @@ impl SessionActor {
         }
     }
 
-    fn on_delete(&mut self, principal: &auth::Principal, reply: oneshot::Sender<()>) {
+    async fn on_delete(&mut self, principal: auth::Principal, reply: DeleteReply) {
         self.envelopes_seen += 1;
-        let state = self.open.as_ref().map(|open| &open.state);
-        // Not theirs, or on its way out already: dropping the reply says that nothing was done.
-        if state.is_none_or(|state| state.owner() != principal.id()) {
+        // Not theirs: dropping the reply says that there was nothing to do.
+        if !self.is_owner(&principal).await {
             return;
         }
         match self.stopping.take() {
@@ -370,23 +414,41 @@ impl SessionActor {
                 let head = self.feed.head().seq;
                 replies.into_iter().for_each(|reply| reply(Ok(head)));
             }
-            Some(other) => return self.stopping = Some(other),
+            Some(other @ (Stopping::Delete(_) | Stopping::Shutdown(_))) => {
+                return self.stopping = Some(other);
+            }
         }
         self.cancel_turn();
         self.stopping = Some(Stopping::Delete(reply));
     }
 
+    /// Whether `principal` owns the session, also when the store failed and its state is gone.
+    async fn is_owner(&mut self, principal: &auth::Principal) -> bool {
+        match &self.open {
+            Some(open) => open.state.owner() == principal.id(),
+            None => {
+                let (store, id) = (self.engine.store.clone(), self.id);
+                let meta = blocking(move || store.meta(id)).await;
+                meta.is_ok_and(|meta| meta.owner == *principal.id())
+            }
+        }
+    }
+
     /// Looks at what wakes the actor outside its mailbox: cancels, and clients that left.
     fn on_bell(&mut self) {
         let cancels = self.bell.cancels.load(Ordering::Acquire);
-        if cancels != self.cancels_seen {
+        if cancels > self.cancels_seen {
             self.cancels_seen = cancels;
             self.cancel_turn();
         }
         let before = self.attachments.len();
         self.attachments
             .retain(|(_, presence)| presence.strong_count() > 0);
-        if self.attachments.len() != before || self.turn.is_some() {
+        let watched = self.observers.len();
+        self.observers
+            .retain(|presence| presence.strong_count() > 0);
+        let somebody_left = self.attachments.len() != before || self.observers.len() != watched;
+        if somebody_left || self.turn.is_some() {
             self.idle_since = Instant::now();
         }
     }
@@ -397,6 +459,27 @@ impl SessionActor {
             .live_meta
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = meta;
+    }
+}
+
+impl Drop for SessionActor {
+    /// However it ends, by leaving or by a panic, nobody is left waiting for it.
+    fn drop(&mut self) {
+        let error = if self.ended {
+            CommandError::Closed
+        } else {
+            self.feed.fail(FailureKind::StorageFailed);
+            self.feed.end(Ending::Unloaded);
+            CommandError::Failed(FailureKind::StorageFailed)
+        };
+        self.mailbox.close();
+        let deferred = std::mem::take(&mut self.deferred);
+        deferred
+            .into_iter()
+            .for_each(|envelope| envelope.refuse(error.clone()));
+        while let Ok(envelope) = self.mailbox.try_recv() {
+            envelope.refuse(error.clone());
+        }
     }
 }
 

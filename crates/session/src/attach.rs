@@ -1,7 +1,7 @@
 //! Entering a session: who may, and where its cursor starts.
 
 use auth::Principal;
-use domain::{Cursor, EventSeq};
+use domain::{Cursor, EventSeq, SessionId};
 
 use crate::feed::Head;
 use crate::handle::{AttachError, From, Snapshot, TurnPhase};
@@ -9,11 +9,12 @@ use crate::state::SessionState;
 
 /// Checks that `principal` may enter, giving the directory it believes the session to be in.
 pub(crate) fn check(
+    id: SessionId,
     state: &SessionState,
     principal: &Principal,
     cwd: Option<&str>,
 ) -> Result<(), AttachError> {
-    if principal.id() != state.owner() {
+    if !principal.may_enter(id, state.owner()) {
         return Err(AttachError::NotFound);
     }
     if cwd.is_some_and(|cwd| !state.cwd().is_empty() && cwd != state.cwd()) {

@@ -16,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::actor::{Birth, LiveMeta, SessionActor};
-use crate::handle::{AttachError, AttachReply, Attached, CommandError, Envelope, From};
+use crate::handle::{
+    AttachError, AttachReply, Attached, CommandError, DeleteReply, Envelope, From,
+};
 use crate::store_task::blocking;
 
 /// What all sessions of a process share.
@@ -121,20 +123,25 @@ impl Sessions {
     }
 
     /// Deletes the session `id` if it is the principal's; otherwise does nothing.
-    pub async fn delete(&self, principal: &Principal, id: SessionId) {
+    ///
+    /// # Errors
+    /// If it is there and theirs but cannot be deleted.
+    pub async fn delete(&self, principal: &Principal, id: SessionId) -> Result<(), FailureKind> {
         let (reply, done) = oneshot::channel();
+        let principal = principal.clone();
         let request = Request::Delete {
-            principal: principal.clone(),
+            principal,
             id,
             reply,
         };
-        if self.requests.send(request).await.is_ok() {
-            // Dropped without an answer: there was nothing to delete.
-            let _ = done.await;
+        if self.requests.send(request).await.is_err() {
+            return Err(FailureKind::Draining);
         }
+        // Dropped without an answer: there was nothing to delete.
+        done.await.unwrap_or(Ok(()))
     }
 
-    /// The principal's sessions, newest first, from `after` on, in `cwd` only if given.
+    /// The sessions the principal may enter, newest first, from `after` on, in `cwd` only if given.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -145,7 +152,7 @@ impl Sessions {
         after: Option<SessionId>,
     ) -> Result<Page, StoreError> {
         let live = self.live().await;
-        let (store, owner) = (self.store.clone(), principal.id().clone());
+        let (store, principal) = (self.store.clone(), principal.clone());
         blocking(move || {
             let mut sessions = Vec::new();
             for id in store.list()? {
@@ -153,7 +160,9 @@ impl Sessions {
                 let Some(meta) = live.get(&id).cloned().or_else(|| store.meta(id).ok()) else {
                     continue;
                 };
-                if meta.owner == owner && cwd.as_ref().is_none_or(|cwd| *cwd == meta.cwd) {
+                if principal.may_enter(id, &meta.owner)
+                    && cwd.as_ref().is_none_or(|cwd| *cwd == meta.cwd)
+                {
                     sessions.push(meta);
                 }
             }
@@ -237,7 +246,7 @@ enum Request {
     Delete {
         principal: Principal,
         id: SessionId,
-        reply: oneshot::Sender<()>,
+        reply: DeleteReply,
     },
     MayLeave {
         id: SessionId,
@@ -367,9 +376,15 @@ impl Directory {
                     live.envelopes_sent += 1;
                 }
             }
-            Err(error) => error
-                .into_inner()
-                .refuse(CommandError::Limit("commands_waiting")),
+            Err(mpsc::error::TrySendError::Full(envelope)) => {
+                envelope.refuse(CommandError::Limit("commands_waiting"));
+            }
+            // It is just leaving; its last word makes room for a new one.
+            Err(mpsc::error::TrySendError::Closed(envelope)) => {
+                if let Some(live) = self.live.get_mut(&id) {
+                    live.leaving = Some(vec![envelope]);
+                }
+            }
         }
     }
 
@@ -387,7 +402,14 @@ impl Directory {
             (mailbox.clone(), receiver),
             Arc::clone(&meta),
         );
-        tokio::spawn(actor.run(birth));
+        let (living, link) = (tokio::spawn(actor.run(birth)), self.link.clone());
+        tokio::spawn(async move {
+            // A panic takes one session out of memory, not the directory's trust in it.
+            if living.await.is_err() {
+                tracing::error!(session = %id, "the session stopped unexpectedly");
+                link.left(id).await;
+            }
+        });
         let live = Live {
             mailbox: mailbox.clone(),
             envelopes_sent: 0,

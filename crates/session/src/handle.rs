@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use auth::Principal;
+use auth::{Principal, Scope};
 use domain::ids::PermissionId;
 use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, TurnId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::mode::Mode;
-use crate::state::{Question, TurnOutcome};
+use crate::state::{Fate, Question};
 use crate::subscription::Subscription;
 
 /// How the session's answer gets back to whoever asked. Called by the session, so it must not
@@ -50,17 +50,8 @@ pub enum Accepted {
     Turn(TurnId),
     /// It waits at this event; a later `turn.started` or `prompt.dropped` names it.
     Queued(EventSeq),
-    /// It was sent before and is over.
-    Over(Outcome),
-}
-
-/// How a prompt ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// By its turn's end.
-    Turn(TurnOutcome),
-    /// It never ran.
-    Dropped,
+    /// It was sent before: what became of it, and the newest event by then.
+    Repeated(Fate, EventSeq),
 }
 
 /// A client's answer to a permission question.
@@ -77,6 +68,9 @@ pub enum Answer {
 /// Why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
+    /// Whoever asks may only look.
+    #[error("this token may only observe")]
+    Scope,
     /// One turn at a time.
     #[error("a turn is already running")]
     Busy,
@@ -191,6 +185,9 @@ impl SessionHandle {
 
     /// Prompts. `reply` learns whether it was accepted; the turn's end comes with the stream.
     pub fn prompt(&self, prompt: Prompt, reply: Reply<Result<Accepted, CommandError>>) {
+        if !self.may_act() {
+            return reply(Err(CommandError::Scope));
+        }
         let cancels = self.presence.bell.cancels.load(Ordering::Acquire);
         self.send(Envelope::Prompt {
             prompt: Box::new(prompt),
@@ -204,17 +201,31 @@ impl SessionHandle {
     ///
     /// It waits behind nothing and cannot be refused.
     pub fn cancel(&self) {
+        if !self.may_act() {
+            return tracing::debug!(session = %self.id, "a cancel by an observer was ignored");
+        }
         self.presence.bell.cancels.fetch_add(1, Ordering::AcqRel);
         self.presence.bell.notify.notify_one();
     }
 
     /// Takes back a queued prompt.
     pub fn drop_queued(&self, queued: EventSeq) {
-        self.send(Envelope::DropQueued(queued));
+        self.send_surely(Envelope::DropQueued(queued));
+    }
+
+    /// Cancels `turn` if it is the one that runs.
+    pub fn cancel_turn(&self, turn: TurnId) {
+        if self.may_act() {
+            self.send_surely(Envelope::CancelTurn(turn));
+        }
     }
 
     /// Changes the permission mode.
     pub fn set_mode(&self, mode: Mode, reply: Reply<Result<(), CommandError>>) {
+        // Running everything unasked is for the person at this machine to allow.
+        if !self.may_act() || (mode == Mode::Bypass && !self.principal.is_local()) {
+            return reply(Err(CommandError::Scope));
+        }
         self.send(Envelope::SetMode { mode, reply });
     }
 
@@ -225,8 +236,11 @@ impl SessionHandle {
 
     /// Answers a permission question.
     pub fn answer(&self, question: PermissionId, answer: Answer) {
+        if !self.may_act() {
+            return;
+        }
         let (from, by) = (self.presence.id, self.principal.id().clone());
-        self.send(Envelope::Answer {
+        self.send_surely(Envelope::Answer {
             question,
             answer,
             from,
@@ -234,13 +248,29 @@ impl SessionHandle {
         });
     }
 
+    /// Whether its holder may do more than look.
+    #[must_use]
+    pub fn may_act(&self) -> bool {
+        self.principal.scope() == Scope::Control
+    }
+
     /// Leaves for good: closes the session if nobody else is there. `reply` learns up to which
     /// event to read before leaving.
     pub fn close(&self, reply: Reply<Result<EventSeq, CommandError>>) {
         self.send(Envelope::Close {
             from: self.presence.id,
+            may_act: self.may_act(),
             reply,
         });
+    }
+
+    /// Sends what must not be lost and has no answer. When the mailbox is full it waits in a task;
+    /// there are never more of these than questions and prompts of this client.
+    fn send_surely(&self, envelope: Envelope) {
+        if let Err(mpsc::error::TrySendError::Full(envelope)) = self.mailbox.try_send(envelope) {
+            let mailbox = self.mailbox.clone();
+            tokio::spawn(async move { mailbox.send(envelope).await });
+        }
     }
 
     fn send(&self, envelope: Envelope) {
@@ -301,6 +331,7 @@ pub(crate) enum Envelope {
         reply: Reply<Result<Accepted, CommandError>>,
     },
     DropQueued(EventSeq),
+    CancelTurn(TurnId),
     SetMode {
         mode: Mode,
         reply: Reply<Result<(), CommandError>>,
@@ -316,17 +347,21 @@ pub(crate) enum Envelope {
     },
     Close {
         from: AttachmentId,
+        may_act: bool,
         reply: Reply<Result<EventSeq, CommandError>>,
     },
     Delete {
         principal: Principal,
-        reply: oneshot::Sender<()>,
+        reply: DeleteReply,
     },
     /// Stop: let a running turn end until the deadline, then interrupt it.
     Shutdown {
         deadline: tokio::time::Instant,
     },
 }
+
+/// Where a delete is answered; dropped when there was nothing to delete.
+pub(crate) type DeleteReply = oneshot::Sender<Result<(), FailureKind>>;
 
 /// Where an attach is answered.
 pub(crate) type AttachReply = oneshot::Sender<Result<Attached, AttachError>>;
@@ -340,7 +375,9 @@ impl Envelope {
                 let _ = reply.send(Err(match error {
                     CommandError::Limit(name) => AttachError::Limit(name),
                     CommandError::Failed(kind) => AttachError::Failed(kind),
-                    CommandError::Busy | CommandError::Closed => AttachError::NotFound,
+                    CommandError::Scope | CommandError::Busy | CommandError::Closed => {
+                        AttachError::NotFound
+                    }
                 }));
             }
             Self::Prompt { reply, .. } => reply(Err(error)),
@@ -349,6 +386,7 @@ impl Envelope {
             Self::Close { reply, .. } => reply(Err(error)),
             Self::Delete { .. }
             | Self::DropQueued(_)
+            | Self::CancelTurn(_)
             | Self::Answer { .. }
             | Self::Shutdown { .. } => {}
         }

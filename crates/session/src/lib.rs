@@ -22,9 +22,10 @@ pub mod subscription;
 
 pub use directory::{Engine, NewSession, Page, Sessions};
 pub use handle::{
-    Accepted, Answer, AttachError, Attached, CommandError, From, Outcome, Prompt, SessionHandle,
-    Snapshot, TurnPhase,
+    Accepted, Answer, AttachError, Attached, CommandError, From, Prompt, SessionHandle, Snapshot,
+    TurnPhase,
 };
 pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;
+pub use state::{Fate, TurnOutcome};
 pub use subscription::{Delivery, Ending, Item, Subscription};

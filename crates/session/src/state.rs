@@ -38,6 +38,8 @@ pub struct SessionState {
     head: EventSeq,
     turns_started: u64,
     running: Option<Running>,
+    /// The newest turn was interrupted, and with it what waited behind it.
+    interrupted: bool,
     message_open: bool,
     calls: Vec<OpenCall>,
     questions: Vec<Question>,
@@ -116,6 +118,7 @@ impl Default for SessionState {
             head: EventSeq(0),
             turns_started: 0,
             running: None,
+            interrupted: false,
             message_open: false,
             calls: Vec::new(),
             questions: Vec::new(),
@@ -252,7 +255,14 @@ impl SessionState {
                 text: queued.text.clone(),
                 blocks: queued.blocks.clone(),
             }),
-            Event::PromptDropped(dropped) => self.take_queued(dropped.queued, Fate::Dropped),
+            Event::PromptDropped(dropped) => {
+                let fate = if self.interrupted {
+                    Fate::interrupted()
+                } else {
+                    Fate::Dropped
+                };
+                self.take_queued(dropped.queued, fate);
+            }
             Event::TurnStarted(started) => self.start_turn(started),
             Event::MessageStarted(MessageStarted { .. }) => self.message_open = true,
             Event::AssistantMessage(_) | Event::AssistantThought(_) => self.message_open = false,
@@ -277,7 +287,10 @@ impl SessionState {
                 }
             }
             Event::TurnResult(result) => self.end_turn(Fate::Ended(outcome_of(result))),
-            Event::TurnInterrupted(_) => self.end_turn(Fate::interrupted()),
+            Event::TurnInterrupted(_) => {
+                self.end_turn(Fate::interrupted());
+                self.interrupted = true;
+            }
             Event::SessionRecovered(recovered) => {
                 self.recoveries.push(Recovery {
                     epoch: recovered.epoch,
@@ -285,15 +298,18 @@ impl SessionState {
                 });
             }
             Event::Notice(notice) => self.greeted |= notice.kind == "greeting",
-            Event::UserMessage(_)
-            | Event::SessionForked(_)
-            | Event::SessionClosed(_)
-            | Event::Unknown(_) => {}
+            Event::SessionForked(forked) => {
+                // A copy belongs to whoever made it, who has allowed nothing for good.
+                self.owner = forked.owner.clone().unwrap_or_else(|| self.owner.clone());
+                self.always.clear();
+            }
+            Event::UserMessage(_) | Event::SessionClosed(_) | Event::Unknown(_) => {}
         }
     }
 
     fn start_turn(&mut self, started: &TurnStarted) {
         self.turns_started = started.turn.0;
+        self.interrupted = false;
         if let Some(queued) = started.queued {
             self.take_queued(queued, Fate::Running(started.turn));
         }

@@ -102,8 +102,8 @@ impl Subscription {
             if self.fetched.is_empty() && self.cursor.seq < head.seq {
                 self.fetched = self.fetch(head.seq).await?.into();
             }
-            let mut batch = Vec::new();
-            self.take_events(&mut batch).await?;
+            // Nothing is awaited while deliveries are in hand: that is what makes it cancel safe.
+            let mut batch = self.take_events().await?;
             if self.fetched.is_empty() {
                 self.take_open_text(head.open, &mut batch).await?;
             }
@@ -129,22 +129,26 @@ impl Subscription {
         self.head.borrow().ended.unwrap_or(Ending::Unloaded)
     }
 
-    /// Moves fetched events into `batch`, with the text of finished messages in pieces.
-    async fn take_events(&mut self, batch: &mut Vec<Delivery>) -> Result<(), StoreError> {
+    /// Takes fetched events, with the text of finished messages in pieces before their end.
+    async fn take_events(&mut self) -> Result<Vec<Delivery>, StoreError> {
+        let mut batch = Vec::new();
         let mut bytes = 0;
         while let Some(stored) = self.fetched.front().cloned() {
             if batch.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX {
-                return Ok(());
+                break;
             }
             if let Some((message, kind, text)) = finished_message(&stored.event) {
+                if matches!(text, Text::Blob { .. }) && !batch.is_empty() {
+                    break;
+                }
                 let piece = self.finished_text(text).await?;
                 if !piece.is_empty() {
                     bytes += piece.len();
                     self.in_message = true;
                     self.cursor.offset += piece.len() as u64;
-                    let text = Arc::from(piece);
+                    let (message, text) = (message.clone(), Arc::from(piece));
                     batch.push(self.delivery(Item::Text {
-                        message: message.clone(),
+                        message,
                         kind,
                         text,
                     }));
@@ -159,7 +163,7 @@ impl Subscription {
             self.cursor.seq = stored.seq;
             batch.push(self.delivery(Item::Event(stored)));
         }
-        Ok(())
+        Ok(batch)
     }
 
     /// Takes what the open message has beyond the cursor: chunk by chunk if it is in memory,
@@ -179,9 +183,10 @@ impl Subscription {
         let Some(tail) = self.feed.tail_after(open.started, self.cursor.offset) else {
             return Ok(());
         };
-        self.in_message = true;
         let chunks = match tail.chunks {
             Some(chunks) => chunks,
+            // What is in hand goes first; the file is read the next time.
+            None if !batch.is_empty() => return Ok(()),
             None => self
                 .partial_text(open.started)
                 .await?
@@ -189,6 +194,7 @@ impl Subscription {
                 .map(Arc::from)
                 .collect(),
         };
+        self.in_message = true;
         for text in chunks {
             self.cursor.offset += text.len() as u64;
             let item = Item::Text {

@@ -74,10 +74,10 @@ impl Roots {
         let directory = self.open_beneath(directory, flags)?;
         let mode = match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(there) if rustix::fs::FileType::from_raw_mode(there.st_mode).is_file() => {
-                Mode::from_raw_mode(there.st_mode & 0o7777)
+                Some(Mode::from_raw_mode(there.st_mode & 0o777))
             }
             Ok(_) => return Err(PathError::NotAFile),
-            Err(rustix::io::Errno::NOENT) => Mode::from_raw_mode(0o644),
+            Err(rustix::io::Errno::NOENT) => None,
             Err(error) => return Err(io::Error::from(error).into()),
         };
         let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
@@ -163,16 +163,20 @@ fn split_name(path: &str) -> Result<(&str, &str), PathError> {
     Ok((if directory.is_empty() { "." } else { directory }, name))
 }
 
-fn write_new(directory: &OwnedFd, name: &str, mode: Mode, content: &[u8]) -> io::Result<()> {
+/// Writes a new file: with the `mode` of the one it is to replace, or as the umask has it.
+fn write_new(
+    directory: &OwnedFd,
+    name: &str,
+    mode: Option<Mode>,
+    content: &[u8],
+) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(
-        directory,
-        name,
-        flags,
-        Mode::from_raw_mode(0o600),
-    )?);
+    let first = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
+    let mut file = File::from(rustix::fs::openat(directory, name, flags, first)?);
     file.write_all(content)?;
-    rustix::fs::fchmod(&file, mode)?;
+    if let Some(mode) = mode {
+        rustix::fs::fchmod(&file, mode)?;
+    }
     file.sync_all()
 }
 

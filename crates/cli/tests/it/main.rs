@@ -8,10 +8,15 @@
 mod ask;
 mod durability;
 mod hostile;
+mod identity;
 mod isolation;
+mod kill;
+mod limits;
 mod peers;
 mod peers_rust;
 mod prompts;
+mod races;
 mod serve;
 mod sessions;
+mod sessions_cli;
 mod support;

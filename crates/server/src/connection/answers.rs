@@ -8,6 +8,7 @@ use domain::event::PermissionAsked;
 use domain::ids::PermissionId;
 use domain::limits::{PROMPTS_IN_FLIGHT_MAX, REQUESTS_IN_FLIGHT_MAX};
 use serde::Serialize;
+use tokio::sync::Notify;
 use wire::acp;
 use wire::rpc::{self, RequestId, RpcError};
 
@@ -17,6 +18,7 @@ use super::outbox::Outbox;
 pub(crate) struct Answers {
     outbox: Outbox,
     open: Mutex<Open>,
+    answered: Notify,
 }
 
 #[derive(Default)]
@@ -24,6 +26,8 @@ struct Open {
     /// Whether each request in flight is a prompt.
     requests: HashMap<RequestId, bool>,
     prompts: usize,
+    /// Those who may hold an answer that is not in the outbox yet.
+    senders: usize,
     questions: HashMap<RequestId, Asked>,
 }
 
@@ -46,6 +50,7 @@ impl Answers {
         Self {
             outbox,
             open: Mutex::default(),
+            answered: Notify::new(),
         }
     }
 
@@ -73,6 +78,28 @@ impl Answers {
         open.prompts += usize::from(is_prompt);
         open.requests.insert(id.clone(), is_prompt);
         Ok(())
+    }
+
+    /// Whether nothing but prompts waits for us, and no answer is on its way into the outbox.
+    pub(crate) fn only_prompts_open(&self) -> bool {
+        let open = self.lock();
+        open.requests.len() == open.prompts && open.senders == 0
+    }
+
+    /// To be held by whoever takes answers to put them into a stream, until they are there.
+    pub(crate) fn sending(&self) -> Sending<'_> {
+        self.lock().senders += 1;
+        Sending(self)
+    }
+
+    /// Returns when a request has been answered since the last time.
+    pub(crate) async fn answered(&self) {
+        self.answered.notified().await;
+    }
+
+    /// Whether no request waits for us.
+    pub(crate) fn none_open(&self) -> bool {
+        self.lock().requests.is_empty()
     }
 
     /// Answers a request, once. Whatever comes later for the same id is dropped.
@@ -156,6 +183,7 @@ impl Answers {
         match open.requests.remove(id) {
             Some(is_prompt) => {
                 open.prompts -= usize::from(is_prompt);
+                self.answered.notify_one();
                 true
             }
             None => false,
@@ -164,6 +192,16 @@ impl Answers {
 
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody who may hold answers; see [`Answers::sending`].
+pub(crate) struct Sending<'a>(&'a Answers);
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.0.lock().senders -= 1;
+        self.0.answered.notify_one();
     }
 }
 

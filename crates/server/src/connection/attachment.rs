@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use domain::event::{PermissionAsked, StopReason, TurnResult, Usage};
-use domain::{Event, EventSeq, FailureKind, SessionId, TurnError, TurnId};
-use session::{CommandError, Delivery, Item, Outcome, SessionHandle, Stored, Subscription};
+use domain::event::{PermissionAsked, StopReason, Usage};
+use domain::{Event, EventSeq, FailureKind, SessionId, TurnError};
+use session::{CommandError, Delivery, Item, SessionHandle, Stored, Subscription, TurnOutcome};
+use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::acp::{self, ClientCapabilities, TurnNotice, TurnState, UpdateMeta};
 use wire::rpc::{RequestId, RpcError};
@@ -25,20 +26,24 @@ pub(crate) struct Attachment {
     pub(crate) serial: u64,
     /// Stops the pump when the attachment is dropped.
     pub(crate) stop: DropGuard,
-    /// Fires when the pump has stopped.
-    pub(crate) stopped: CancellationToken,
+    /// Gives back what is left when the pump has stopped.
+    pub(crate) stopped: oneshot::Receiver<Former>,
 }
 
-/// The answer to a prompt whose outcome is known.
+/// The answer to a prompt whose turn ended.
 pub(crate) fn outcome_answer(
-    outcome: &Outcome,
+    outcome: &TurnOutcome,
     usage: Option<&Usage>,
 ) -> Result<serde_json::Value, RpcError> {
     match outcome {
-        Outcome::Turn(Ok(reason)) => Ok(acp::prompt_result(*reason, usage)),
-        Outcome::Turn(Err(error)) => Err(RpcError::turn_failed(error)),
-        Outcome::Dropped => Ok(acp::prompt_result(StopReason::Cancelled, None)),
+        Ok(reason) => Ok(acp::prompt_result(*reason, usage)),
+        Err(error) => Err(RpcError::turn_failed(error)),
     }
+}
+
+/// The answer to a prompt that never ran.
+pub(crate) fn dropped_answer() -> serde_json::Value {
+    acp::prompt_result(StopReason::Cancelled, None)
 }
 
 /// What a client is told when the store failed under its turn.
@@ -61,6 +66,7 @@ pub(crate) fn storage_error(kind: FailureKind) -> TurnError {
 /// The refusal of a command that the session did not carry out.
 pub(crate) fn command_error(error: &CommandError) -> RpcError {
     match error {
+        CommandError::Scope => RpcError::scope(),
         CommandError::Busy => RpcError::busy(),
         CommandError::Limit(name) => RpcError::limit(name),
         CommandError::Closed => RpcError::session_not_found(),
@@ -68,12 +74,18 @@ pub(crate) fn command_error(error: &CommandError) -> RpcError {
     }
 }
 
-/// When the request that attached is answered.
-pub(crate) enum Reply {
-    /// Before anything else.
-    First(RequestId, serde_json::Value),
-    /// After everything up to this event.
-    After(RequestId, serde_json::Value, EventSeq),
+/// The answer to the request that attached, and the event it comes after; 0 for at once.
+pub(crate) struct Reply {
+    pub(crate) id: RequestId,
+    pub(crate) result: serde_json::Value,
+    pub(crate) after: EventSeq,
+}
+
+/// What a stream leaves to the one that replaces it.
+pub(crate) struct Former {
+    subscription: Subscription,
+    /// Requests to attach that it had not come to answer.
+    replies: Vec<Reply>,
 }
 
 /// Moves one session's stream to one client.
@@ -81,6 +93,8 @@ pub(crate) struct Pump {
     pub(crate) service: Arc<Service>,
     pub(crate) session: SessionId,
     pub(crate) subscription: Subscription,
+    /// The same client's former stream of this session, as far as it came.
+    pub(crate) before: Option<Former>,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) outbox: Outbox,
@@ -89,58 +103,115 @@ pub(crate) struct Pump {
     pub(crate) questions: Vec<PermissionAsked>,
     /// Events up to here are history.
     pub(crate) attached_at: EventSeq,
+    /// Whether the client may answer questions.
+    pub(crate) may_act: bool,
     /// Fires when the client has left the session, or left altogether.
     pub(crate) stop: CancellationToken,
 }
 
 impl Pump {
-    /// Runs until the session ends here, the client closes it, or the client leaves.
-    pub(crate) async fn run(mut self, reply: Reply) {
+    /// Runs until the session ends here, the client closes it, or the client leaves; gives back
+    /// what is left, for whoever follows the session next for this client.
+    pub(crate) async fn run(mut self, reply: Reply) -> Former {
+        let former = self.before.take();
+        let (before, mut replies) = former.map_or((None, Vec::new()), |former| {
+            (Some(former.subscription), former.replies)
+        });
+        replies.push(reply);
         // Err means that the client left: there is nobody to tell, and the session goes on.
-        let _ = self.follow(reply).await;
+        let _ = self.follow(before, &mut replies).await;
         self.answers.forget_session(self.session);
+        Former {
+            subscription: self.subscription,
+            replies,
+        }
     }
 
-    async fn follow(&mut self, reply: Reply) -> Result<(), Gone> {
-        let mut pending = match reply {
-            Reply::First(id, result) => {
-                self.send(self.answers.result_in_stream(&id, &result))
-                    .await?;
-                self.ask_open_questions().await?;
-                None
-            }
-            Reply::After(id, result, seq) => Some((id, result, seq)),
-        };
+    async fn follow(
+        &mut self,
+        before: Option<Subscription>,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), Gone> {
+        let answers = Arc::clone(&self.answers);
+        let mut sending = answers.sending();
+        self.settle_before(before).await?;
         loop {
-            if let Some((id, result, _)) =
-                pending.take_if(|(_, _, seq)| self.subscription.cursor().seq >= *seq)
-            {
-                self.send(self.answers.result_in_stream(&id, &result))
-                    .await?;
+            let passed = self.subscription.cursor().seq;
+            // Requests that this one overtook are answered with it.
+            if replies.last().is_some_and(|reply| reply.after <= passed) {
+                for reply in std::mem::take(replies) {
+                    self.send(self.answers.result_in_stream(&reply.id, &reply.result))
+                        .await?;
+                }
                 self.ask_open_questions().await?;
             }
-            if let Some(id) = self.waiting.closing(self.subscription.cursor().seq) {
-                self.answer_rest(StopReason::Cancelled).await?;
-                return self
-                    .send(self.answers.result_in_stream(&id, &acp::empty_result()))
-                    .await;
+            if self.answer_due(passed).await? {
+                return Ok(());
             }
+            drop(sending);
             let next = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Gone),
-                () = self.waiting.bell.notified() => continue,
-                next = self.subscription.next() => next,
+                () = self.waiting.bell.notified() => None,
+                next = self.subscription.next() => Some(next),
             };
+            sending = answers.sending();
+            let Some(next) = next else { continue };
             match next {
                 Ok(Some(deliveries)) => self.deliver(deliveries).await?,
-                Ok(None) => return self.finish().await,
+                Ok(None) => {
+                    return self.finish(replies, &RpcError::session_not_found()).await;
+                }
                 Err(error) => {
                     tracing::warn!(session = %self.session, %error, "the journal could not be read");
                     let kind = error.kind().unwrap_or(FailureKind::StorageFailed);
-                    return self.fail_rest(kind).await;
+                    let refusal = RpcError::turn_failed(&storage_error(kind));
+                    self.fail_rest(kind).await?;
+                    return self.finish(replies, &refusal).await;
                 }
             }
         }
+    }
+
+    /// Answers what the client's former stream had not come to and this one will not show.
+    async fn settle_before(&mut self, before: Option<Subscription>) -> Result<(), Gone> {
+        let Some(mut before) = before else {
+            return Ok(());
+        };
+        let up_to = self.subscription.cursor().seq;
+        while before.cursor().seq < up_to {
+            // A journal that cannot be read is met again by the stream itself.
+            let Ok(Some(deliveries)) = before.next().await else {
+                break;
+            };
+            let mut frames = Vec::new();
+            for delivery in deliveries {
+                if let Item::Event(stored) = &delivery.item
+                    && stored.seq <= up_to
+                {
+                    self.settle(&stored.event, &mut frames);
+                }
+            }
+            self.outbox.stream(frames).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives the answers whose time has come; says whether one of them was the last.
+    async fn answer_due(&mut self, passed: EventSeq) -> Result<bool, Gone> {
+        let mut is_last = false;
+        for due in self.waiting.due(passed) {
+            if due.is_last {
+                self.answer_rest().await?;
+            }
+            is_last |= due.is_last;
+            let frame = match due.answer {
+                Ok(answer) => self.answers.result_in_stream(&due.id, &answer),
+                Err(error) => self.answers.error_in_stream(&due.id, error),
+            };
+            self.send(frame).await?;
+        }
+        Ok(is_last)
     }
 
     async fn deliver(&mut self, deliveries: Vec<Delivery>) -> Result<(), Gone> {
@@ -176,7 +247,7 @@ impl Pump {
         clippy::wildcard_enum_match_arm,
         reason = "wire shows all others, arm by arm"
     )]
-    fn event(&self, stored: &Stored, meta: &mut UpdateMeta, frames: &mut Vec<String>) {
+    fn event(&mut self, stored: &Stored, meta: &mut UpdateMeta, frames: &mut Vec<String>) {
         let is_live = stored.seq > self.attached_at;
         match &stored.event {
             Event::UserMessage(message) if self.waiting.is_own(message.message_id.as_ref()) => {}
@@ -184,39 +255,13 @@ impl Pump {
                 meta.prompt_id.clone_from(&message.prompt_id);
                 frames.extend(acp::event_updates(self.session, &stored.event, meta));
             }
-            Event::TurnStarted(started) => {
-                self.waiting.started(started);
-                let notice = self.notice(stored.seq, started.turn, TurnState::Running);
-                frames.extend(self.turn(TurnNotice {
-                    prompt_id: started.prompt_id.clone(),
-                    ..notice
-                }));
-            }
-            Event::TurnResult(result) => self.result(stored.seq, result, frames),
-            Event::TurnInterrupted(interrupted) => {
-                let error = storage_error(FailureKind::Interrupted);
-                let notice = self.notice(stored.seq, interrupted.turn, TurnState::Idle);
-                frames.extend(self.turn(TurnNotice {
-                    error: Some(error.clone()),
-                    ..notice
-                }));
-                let ended = self.waiting.ended(interrupted.turn);
-                frames.extend(ended.iter().filter_map(|id| self.failed(id, &error)));
-            }
-            Event::PromptDropped(dropped) => {
-                let dropped = self.waiting.dropped(dropped.queued);
-                let cancelled = acp::prompt_result(StopReason::Cancelled, None);
-                frames.extend(
-                    dropped
-                        .iter()
-                        .filter_map(|id| self.answers.result_in_stream(id, &cancelled)),
-                );
-            }
-            Event::PermissionAsked(asked) if is_live => {
+            Event::PermissionAsked(asked) if is_live && self.may_act => {
                 frames.push(self.answers.question(self.session, asked));
             }
             Event::PermissionAnswered(answered) => {
-                frames.extend(self.answers.withdraw(&answered.id))
+                // Settled before it was asked here: then it need not be asked at all.
+                self.questions.retain(|asked| asked.id != answered.id);
+                frames.extend(self.answers.withdraw(&answered.id));
             }
             Event::ModeChanged(changed) => {
                 frames.extend(acp::event_updates(self.session, &stored.event, meta));
@@ -227,36 +272,87 @@ impl Pump {
             }
             other => frames.extend(acp::event_updates(self.session, other, meta)),
         }
+        frames.extend(self.turn_notice(stored));
+        self.settle(&stored.event, frames);
     }
 
-    fn result(&self, seq: EventSeq, result: &TurnResult, frames: &mut Vec<String>) {
-        let notice = self.notice(seq, result.turn, TurnState::Idle);
-        frames.extend(self.turn(TurnNotice {
-            stop_reason: result.stop_reason,
-            error: result.error.clone(),
-            ..notice
-        }));
-        let outcome = Outcome::Turn(session::state::outcome_of(result));
-        for id in self.waiting.ended(result.turn) {
-            frames.extend(match outcome_answer(&outcome, result.usage.as_ref()) {
-                Ok(answer) => self.answers.result_in_stream(&id, &answer),
-                Err(error) => self.answers.error_in_stream(&id, error),
-            });
+    /// The answers to this client's prompts that a stored event brings.
+    fn settle(&self, event: &Event, frames: &mut Vec<String>) {
+        if let Event::TurnStarted(started) = event {
+            self.waiting.started(started);
+        } else if let Event::TurnResult(result) = event {
+            let outcome = session::state::outcome_of(result);
+            for id in self.waiting.ended(result.turn) {
+                frames.extend(match outcome_answer(&outcome, result.usage.as_ref()) {
+                    Ok(answer) => self.answers.result_in_stream(&id, &answer),
+                    Err(error) => self.answers.error_in_stream(&id, error),
+                });
+            }
+        } else if let Event::TurnInterrupted(interrupted) = event {
+            let error = storage_error(FailureKind::Interrupted);
+            let ended = self.waiting.ended(interrupted.turn);
+            frames.extend(ended.iter().filter_map(|id| self.failed(id, &error)));
+        } else if let Event::PromptDropped(dropped) = event {
+            let dropped = self.waiting.dropped(dropped.queued);
+            let answer = dropped_answer();
+            let answers = dropped.iter();
+            frames.extend(answers.filter_map(|id| self.answers.result_in_stream(id, &answer)));
         }
     }
 
-    /// The session has ended here; whatever still waits was cancelled with it.
-    async fn finish(&mut self) -> Result<(), Gone> {
-        self.answer_rest(StopReason::Cancelled).await?;
-        // A close that came too late to be told apart has reached its end as well.
-        let closing = self.waiting.closing(EventSeq(u64::MAX));
-        let answer =
-            closing.and_then(|id| self.answers.result_in_stream(&id, &acp::empty_result()));
-        self.send(answer).await
+    /// How a stored event changes the turn, for a client that asked to be told.
+    fn turn_notice(&self, stored: &Stored) -> Option<String> {
+        if !self.capabilities.turns {
+            return None;
+        }
+        let (session_id, seq) = (self.session, stored.seq);
+        let notice = |turn, state| TurnNotice {
+            session_id,
+            seq,
+            turn,
+            state,
+            stop_reason: None,
+            error: None,
+            prompt_id: None,
+        };
+        let notice = if let Event::TurnStarted(started) = &stored.event {
+            let prompt_id = started.prompt_id.clone();
+            TurnNotice {
+                prompt_id,
+                ..notice(started.turn, TurnState::Running)
+            }
+        } else if let Event::TurnResult(result) = &stored.event {
+            let (stop_reason, error) = (result.stop_reason, result.error.clone());
+            TurnNotice {
+                stop_reason,
+                error,
+                ..notice(result.turn, TurnState::Idle)
+            }
+        } else if let Event::TurnInterrupted(interrupted) = &stored.event {
+            let error = Some(storage_error(FailureKind::Interrupted));
+            TurnNotice {
+                error,
+                ..notice(interrupted.turn, TurnState::Idle)
+            }
+        } else {
+            return None;
+        };
+        Some(acp::turn_notification(&notice))
     }
 
-    async fn answer_rest(&self, reason: StopReason) -> Result<(), Gone> {
-        let answer = acp::prompt_result(reason, None);
+    /// The session has ended here; whatever still waits was cancelled with it.
+    async fn finish(&mut self, replies: &mut Vec<Reply>, refusal: &RpcError) -> Result<(), Gone> {
+        self.answer_rest().await?;
+        for reply in std::mem::take(replies) {
+            self.send(self.answers.error_in_stream(&reply.id, refusal.clone()))
+                .await?;
+        }
+        self.answer_due(EventSeq(u64::MAX)).await?;
+        Ok(())
+    }
+
+    async fn answer_rest(&self) -> Result<(), Gone> {
+        let answer = dropped_answer();
         let rest = self.waiting.all();
         let frames: Vec<_> = rest
             .iter()
@@ -276,6 +372,9 @@ impl Pump {
     }
 
     async fn ask_open_questions(&mut self) -> Result<(), Gone> {
+        if !self.may_act {
+            return Ok(());
+        }
         let questions = std::mem::take(&mut self.questions);
         let frames: Vec<_> = questions
             .iter()
@@ -287,25 +386,6 @@ impl Pump {
     fn failed(&self, id: &RequestId, error: &TurnError) -> Option<String> {
         self.answers
             .error_in_stream(id, RpcError::turn_failed(error))
-    }
-
-    fn turn(&self, notice: TurnNotice) -> Option<String> {
-        self.capabilities
-            .turns
-            .then(|| acp::turn_notification(&notice))
-    }
-
-    fn notice(&self, seq: EventSeq, turn: TurnId, state: TurnState) -> TurnNotice {
-        let session_id = self.session;
-        TurnNotice {
-            session_id,
-            seq,
-            turn,
-            state,
-            stop_reason: None,
-            error: None,
-            prompt_id: None,
-        }
     }
 
     async fn send(&self, frame: Option<String>) -> Result<(), Gone> {

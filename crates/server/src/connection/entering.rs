@@ -1,59 +1,58 @@
 //! Entering sessions: new, load, resume.
+//!
+//! The session is asked in a task of its own; the connection swaps streams when the answer is
+//! there, so a failed attempt changes nothing, and one client follows a session once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::{Cursor, SessionId};
-use session::{Attached, From, NewSession, TurnPhase};
-use tokio_util::sync::CancellationToken;
+use domain::{Cursor, EventSeq, SessionId};
+use session::{Attached, From, NewSession, Snapshot, TurnPhase};
+use tokio::sync::oneshot;
 use wire::acp::{self, TurnState, TurnStatus};
 use wire::rpc::{RequestId, RpcError};
 
 use super::attachment::{Attachment, Pump, Reply};
 use super::requests::attach_error;
-use super::waiting::Waiting;
 use super::{Connection, Event};
 
 /// How a session is entered, which decides what its answer looks like and when it is sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     New,
     Load,
     Resume,
 }
 
-/// What a request to enter a session leaves to do once the session has let the client in.
-struct Entry {
+/// A request to enter a session, kept until the session has let the client in.
+pub(super) struct Entry {
     id: RequestId,
     way: Way,
-    ignored: &'static [&'static str],
+    ignored: Vec<&'static str>,
+}
+
+/// A session that has let the client in.
+pub(super) struct Entered {
+    attached: Attached,
+    entry: Entry,
 }
 
 impl Connection {
-    pub(super) fn enter_new(
-        &mut self,
-        id: RequestId,
-        new: NewSession,
-        ignored: &'static [&'static str],
-    ) {
-        let entry = Entry {
-            id,
-            way: Way::New,
-            ignored,
-        };
-        let (enterer, sessions) = (self.enterer(), self.service.sessions.clone());
-        let principal = self.principal.clone();
+    pub(super) fn enter_new(&mut self, id: RequestId, new: NewSession, ignored: Vec<&'static str>) {
+        let way = Way::New;
+        let entry = Entry { id, way, ignored };
+        let (sessions, principal) = (self.service.sessions.clone(), self.principal.clone());
+        let (answers, events) = (Arc::clone(&self.answers), self.events.clone());
         self.service.connections.spawn(async move {
-            let attached = sessions.create(&principal, new).await;
-            match attached {
+            match sessions.create(&principal, new).await {
                 Ok(attached) => {
                     let session = attached.handle.id();
-                    enterer
-                        .settle(session, attached, Arc::default(), entry)
-                        .await;
+                    let entered = Some(Box::new(Entered { attached, entry }));
+                    // A connection that is gone needs no session; it stays for the next one.
+                    let _ = events.send(Event::Attached { session, entered }).await;
                 }
-                Err(error) => enterer.answers.error(&entry.id, attach_error(&error)),
+                Err(error) => answers.error(&entry.id, attach_error(&error)),
             }
         });
     }
@@ -85,135 +84,100 @@ impl Connection {
         let Ok(session) = attach.session else {
             return self.answers.error(&id, RpcError::session_not_found());
         };
-        let asks = !attach.mcp_servers.is_empty() || !attach.additional_directories.is_empty();
-        let ignored: &[&str] = if asks {
-            &["mcpServers", "additionalDirectories"]
-        } else {
-            &[]
-        };
-        // A second attach replaces the first: one client follows a session once. What it waits
-        // for, it waits for still.
-        let before = self.attachments.remove(&session);
-        self.attaching.insert(session, VecDeque::new());
+        let named = [
+            ("mcpServers", attach.mcp_servers.is_empty()),
+            (
+                "additionalDirectories",
+                attach.additional_directories.is_empty(),
+            ),
+        ];
+        let ignored = named
+            .into_iter()
+            .filter(|(_, empty)| !empty)
+            .map(|(name, _)| name)
+            .collect();
         let entry = Entry { id, way, ignored };
-        let (enterer, sessions) = (self.enterer(), self.service.sessions.clone());
-        let principal = self.principal.clone();
+        self.attaching.insert(session, VecDeque::new());
+        let (sessions, principal) = (self.service.sessions.clone(), self.principal.clone());
+        let (answers, events) = (Arc::clone(&self.answers), self.events.clone());
         self.service.connections.spawn(async move {
-            let waiting = replace(before).await;
-            match sessions
+            let attached = sessions
                 .attach(&principal, session, from, Some(attach.cwd))
-                .await
-            {
-                Ok(attached) => enterer.settle(session, attached, waiting, entry).await,
+                .await;
+            let entered = match attached {
+                Ok(attached) => Some(Box::new(Entered { attached, entry })),
                 Err(error) => {
-                    enterer.answers.error(&entry.id, attach_error(&error));
-                    enterer
-                        .tell(Event::Attached {
-                            session,
-                            attachment: None,
-                        })
-                        .await;
+                    answers.error(&entry.id, attach_error(&error));
+                    None
                 }
-            }
+            };
+            let _ = events.send(Event::Attached { session, entered }).await;
         });
     }
 
-    fn enterer(&self) -> Enterer {
-        Enterer {
+    /// Follows the session from here on, after the stream that it replaces has stopped.
+    pub(super) fn entered(&mut self, session: SessionId, entered: Entered) {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let Entered {
+            attached:
+                Attached {
+                    handle,
+                    subscription,
+                    snapshot,
+                },
+            entry,
+        } = entered;
+        // What the client waits for, it waits for still.
+        let before = self.attachments.remove(&session);
+        let waiting = before
+            .as_ref()
+            .map(|before| Arc::clone(&before.waiting))
+            .unwrap_or_default();
+        if entry.way == Way::Load {
+            waiting.show_own();
+        }
+        let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
+        let reply = self.reply(session, &snapshot, entry);
+        let mut pump = Pump {
             service: Arc::clone(&self.service),
+            session,
+            subscription,
+            before: None,
+            waiting: Arc::clone(&waiting),
             answers: Arc::clone(&self.answers),
             outbox: self.outbox.clone(),
             capabilities: self.capabilities.unwrap_or_default(),
-            events: self.events.clone(),
-            gone: self.gone.clone(),
-        }
-    }
-}
-
-/// Stops following a session the old way, and gives what the client waits for in it.
-async fn replace(before: Option<Attachment>) -> Arc<Waiting> {
-    let Some(Attachment {
-        waiting,
-        stop,
-        stopped,
-        ..
-    }) = before
-    else {
-        return Arc::default();
-    };
-    drop(stop);
-    // Ends with the batch under way, or with the client.
-    stopped.cancelled().await;
-    waiting
-}
-
-/// What entering takes along into its own task.
-struct Enterer {
-    service: Arc<crate::service::Service>,
-    answers: Arc<super::Answers>,
-    outbox: super::Outbox,
-    capabilities: acp::ClientCapabilities,
-    events: tokio::sync::mpsc::Sender<Event>,
-    gone: CancellationToken,
-}
-
-impl Enterer {
-    /// Registers the attachment, then lets the stream flow: by the time the client knows the
-    /// session, the connection does.
-    async fn settle(
-        self,
-        session: SessionId,
-        attached: Attached,
-        waiting: Arc<Waiting>,
-        entry: Entry,
-    ) {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let reply = self.reply(session, &attached, entry);
-        let snapshot = attached.snapshot;
-        let (stop, stopped) = (self.gone.child_token(), CancellationToken::new());
-        let attachment = Attachment {
-            handle: attached.handle,
-            waiting: Arc::clone(&waiting),
-            serial,
-            stop: stop.clone().drop_guard(),
-            stopped: stopped.clone(),
-        };
-        if !self
-            .tell(Event::Attached {
-                session,
-                attachment: Some(Box::new(attachment)),
-            })
-            .await
-        {
-            return;
-        }
-        let events = self.events.clone();
-        let pump = Pump {
-            service: self.service,
-            session,
-            subscription: attached.subscription,
-            waiting,
-            answers: self.answers,
-            outbox: self.outbox,
-            capabilities: self.capabilities,
             questions: snapshot
                 .questions
                 .into_iter()
                 .map(|question| question.asked)
                 .collect(),
             attached_at: snapshot.head,
-            stop,
+            may_act: handle.may_act(),
+            stop: stop.clone(),
         };
-        pump.run(reply).await;
-        stopped.cancel();
-        // The connection may be gone too; then there is nothing to detach from.
-        let _ = events.send(Event::Detached { session, serial }).await;
+        let attachment = Attachment {
+            handle,
+            waiting,
+            serial,
+            stop: stop.drop_guard(),
+            stopped,
+        };
+        self.attachments.insert(session, attachment);
+        let events = self.events.clone();
+        self.service.connections.spawn(async move {
+            if let Some(Attachment { stop, stopped, .. }) = before {
+                drop(stop);
+                pump.before = stopped.await.ok();
+            }
+            // Nobody may want the subscription back, and the connection may be gone.
+            let _ = done.send(pump.run(reply).await);
+            let _ = events.send(Event::Detached { session, serial }).await;
+        });
     }
 
-    fn reply(&self, session: SessionId, attached: &Attached, entry: Entry) -> Reply {
-        let snapshot = &attached.snapshot;
-        let late = matches!(entry.way, Way::Load | Way::Resume) && !snapshot.was_loaded;
+    fn reply(&self, session: SessionId, snapshot: &Snapshot, entry: Entry) -> Reply {
         let told = acp::Attached {
             settings: self.service.settings(snapshot.mode.name()),
             turn: TurnStatus {
@@ -227,17 +191,17 @@ impl Enterer {
             },
             resume_token: None,
             resync_from: snapshot.resync_from,
-            ignored: if late { &[] } else { entry.ignored },
+            ignored: &entry.ignored,
         };
-        match entry.way {
-            Way::New => Reply::First(entry.id, acp::new_session_result(session, &told)),
-            Way::Resume => Reply::First(entry.id, acp::resume_result(&told)),
-            Way::Load => Reply::After(entry.id, acp::load_result(&told), snapshot.head),
+        let (result, after) = match entry.way {
+            Way::New => (acp::new_session_result(session, &told), EventSeq(0)),
+            Way::Resume => (acp::resume_result(&told), EventSeq(0)),
+            Way::Load => (acp::load_result(&told), snapshot.head),
+        };
+        Reply {
+            id: entry.id,
+            result,
+            after,
         }
-    }
-
-    /// Tells the connection; says whether it still listens.
-    async fn tell(&self, event: Event) -> bool {
-        self.events.send(event).await.is_ok()
     }
 }

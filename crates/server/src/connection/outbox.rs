@@ -93,12 +93,13 @@ impl Outbox {
         &self,
         frames: impl IntoIterator<Item = String>,
     ) -> Result<(), Gone> {
-        for text in frames {
+        for mut text in frames {
             loop {
                 // Registered before looking, so that room made in between is not missed.
                 let drained = self.inner.drained.notified();
-                if self.try_stream(&text)? {
-                    break;
+                match self.try_stream(text)? {
+                    None => break,
+                    Some(back) => text = back,
                 }
                 self.inner.filled.notify_one();
                 drained.await;
@@ -170,21 +171,21 @@ impl Outbox {
         }
     }
 
-    /// Queues `text` if there is room; one frame always fits an empty queue.
-    fn try_stream(&self, text: &str) -> Result<bool, Gone> {
+    /// Queues `text` if there is room, else gives it back; one frame always fits an empty queue.
+    fn try_stream(&self, text: String) -> Result<Option<String>, Gone> {
         let mut queue = self.queue();
         if queue.closed.is_some() {
             return Err(Gone);
         }
         if queue.stream_bytes > 0 && queue.stream_bytes + text.len() > self.inner.bytes_max {
-            return Ok(false);
+            return Ok(Some(text));
         }
         queue.stream_bytes += text.len();
         queue.frames.push_back(Frame {
-            text: text.to_owned(),
+            text,
             is_stream: true,
         });
-        Ok(true)
+        Ok(None)
     }
 
     /// The queue is whole at every step, so a panic elsewhere does not spoil it.

@@ -3,13 +3,14 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use domain::{MessageId, SessionId};
-use session::{Accepted, CommandError, Mode, NewSession};
+use auth::Scope;
+use domain::{EventSeq, MessageId, SessionId};
+use session::{Accepted, CommandError, Fate, Mode, NewSession};
 use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
 use wire::rpc::{RequestId, RpcError};
 
 use super::Connection;
-use super::attachment::{Attachment, command_error, outcome_answer, storage_error};
+use super::attachment::{Attachment, command_error, dropped_answer, outcome_answer, storage_error};
 use super::waiting::Standing;
 
 impl Connection {
@@ -45,6 +46,9 @@ impl Connection {
     }
 
     fn new_session(&mut self, id: RequestId, new: acp::NewSession) {
+        if self.principal.scope() == Scope::Observe {
+            return self.answers.error(&id, RpcError::scope());
+        }
         let roots = std::iter::once(&new.cwd).chain(&new.additional_directories);
         for root in roots {
             if let Err(error) = self.check_root(root) {
@@ -52,9 +56,9 @@ impl Connection {
             }
         }
         let ignored = if new.mcp_servers.is_empty() {
-            &[][..]
+            vec![]
         } else {
-            &["mcpServers"][..]
+            vec!["mcpServers"]
         };
         let wanted = NewSession {
             cwd: new.cwd,
@@ -74,9 +78,20 @@ impl Connection {
                 "cwd and other directories must be absolute paths",
             ));
         }
-        if path.starts_with(&self.service.data_dir) {
+        // A link may lead there under another name; one that leads nowhere leads not there.
+        let real = path.canonicalize();
+        let real = real.as_deref().unwrap_or(path);
+        if [path, real]
+            .iter()
+            .any(|path| path.starts_with(&self.service.data_dir))
+        {
             return Err(RpcError::invalid_params(
                 "a session cannot work inside the data directory",
+            ));
+        }
+        if !self.principal.is_local() && !real.starts_with(&self.service.cwd) {
+            return Err(RpcError::invalid_params(
+                "this token works beneath the server's directory",
             ));
         }
         Ok(())
@@ -124,26 +139,25 @@ impl Connection {
             text: prompt.text,
             blocks: prompt.blocks,
             prompt_id: prompt.meta.prompt_id,
-            message_id: Some(message_id.clone()),
+            message_id: Some(message_id),
             queue: prompt.meta.queue,
         };
-        let reply = move |accepted: Result<Accepted, CommandError>| match accepted {
-            Err(error) => {
-                waiting.prompt_refused(&id, &message_id);
-                answers.error(&id, command_error(&error));
-            }
-            Ok(accepted) => {
-                let taken_back = waiting.prompt_accepted(&id, &accepted);
-                match accepted {
-                    Accepted::Over(outcome) => match outcome_answer(&outcome, None) {
-                        Ok(answer) => answers.result(&id, &answer),
-                        Err(error) => answers.error(&id, error),
-                    },
-                    Accepted::Turn(_) if taken_back => handle.cancel(),
-                    Accepted::Queued(seq) if taken_back => handle.drop_queued(seq),
-                    // The pump answers when it passes the turn's end.
-                    Accepted::Turn(_) | Accepted::Queued(_) => {}
+        let reply = move |accepted: Result<Accepted, CommandError>| {
+            let accepted = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    waiting.prompt_refused(&id);
+                    return answers.error(&id, command_error(&error));
                 }
+            };
+            match waiting.prompt_accepted(&id, &accepted) {
+                Some(Standing::Running(turn)) => handle.cancel_turn(turn),
+                Some(Standing::Queued(seq)) => handle.drop_queued(seq),
+                Some(Standing::Sent) | None => {}
+            }
+            // Otherwise the pump answers when it passes the turn's end.
+            if let Accepted::Repeated(fate @ (Fate::Ended(_) | Fate::Dropped), head) = accepted {
+                waiting.answer_after(head, id, fate_answer(&fate));
             }
         };
         attachment.handle.prompt(wanted, Box::new(reply));
@@ -172,7 +186,7 @@ impl Connection {
         }
         for attachment in self.attachments.values() {
             match attachment.waiting.take_back(request) {
-                Some(Standing::Running) => return attachment.handle.cancel(),
+                Some(Standing::Running(turn)) => return attachment.handle.cancel_turn(turn),
                 Some(Standing::Queued(seq)) => return attachment.handle.drop_queued(seq),
                 Some(Standing::Sent) => return,
                 None => {}
@@ -244,20 +258,24 @@ impl Connection {
         let Some(attachment) = left else {
             return self.answers.error(&id, RpcError::session_not_found());
         };
-        let (answers, waiting) = (Arc::clone(&self.answers), Arc::clone(&attachment.waiting));
-        attachment
-            .handle
-            .close(Box::new(move |closed| match closed {
-                // The pump first sends what led to the end.
-                Ok(seq) => waiting.close_after(id, seq),
-                Err(CommandError::Closed) => answers.result(&id, &acp::empty_result()),
-                Err(error) => answers.error(&id, command_error(&error)),
-            }));
+        let waiting = Arc::clone(&attachment.waiting);
+        let reply = move |closed: Result<EventSeq, CommandError>| match closed {
+            // The pump first sends what led to the end.
+            Ok(seq) => waiting.leave_after(seq, id, Ok(acp::empty_result())),
+            Err(CommandError::Closed) => {
+                waiting.leave_after(EventSeq(0), id, Ok(acp::empty_result()));
+            }
+            Err(error) => waiting.leave_after(EventSeq(0), id, Err(command_error(&error))),
+        };
+        attachment.handle.close(Box::new(reply));
         // From here on the session is not attached; its pump lives until it has said goodbye.
         self.leaving.push(attachment);
     }
 
     fn delete(&self, id: RequestId, session: SessionRef) {
+        if self.principal.scope() == Scope::Observe {
+            return self.answers.error(&id, RpcError::scope());
+        }
         let Ok(session) = session else {
             // Names no session, so it is not there: that is what was wanted.
             return self.answers.result(&id, &acp::empty_result());
@@ -265,8 +283,10 @@ impl Connection {
         let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
         let principal = self.principal.clone();
         self.service.connections.spawn(async move {
-            service.sessions.delete(&principal, session).await;
-            answers.result(&id, &acp::empty_result());
+            match service.sessions.delete(&principal, session).await {
+                Ok(()) => answers.result(&id, &acp::empty_result()),
+                Err(kind) => answers.error(&id, RpcError::turn_failed(&storage_error(kind))),
+            }
         });
     }
 
@@ -279,6 +299,14 @@ impl Connection {
             self.answers.error(id, RpcError::session_not_found());
         }
         found
+    }
+}
+
+/// The answer to a prompt that was over before it was sent again.
+fn fate_answer(fate: &Fate) -> Result<serde_json::Value, RpcError> {
+    match fate {
+        Fate::Ended(outcome) => outcome_answer(outcome, None),
+        Fate::Dropped | Fate::Running(_) | Fate::Queued(_) => Ok(dropped_answer()),
     }
 }
 

@@ -5,37 +5,48 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::event::TurnStarted;
 use domain::{EventSeq, MessageId, TurnId};
-use session::Accepted;
+use serde_json::Value;
+use session::{Accepted, Fate};
 use tokio::sync::Notify;
-use wire::rpc::RequestId;
+use wire::rpc::{RequestId, RpcError};
 
 /// What a client waits for in a session. Filled by the session before it shows the change that
 /// the pump then meets.
 #[derive(Default)]
 pub(crate) struct Waiting {
-    inner: Mutex<WaitingInner>,
-    /// Rung when something should end that the stream itself may not tell.
+    inner: Mutex<Inner>,
+    /// Rung when something should be answered that the stream itself may not tell.
     pub(crate) bell: Notify,
 }
 
 #[derive(Default)]
-struct WaitingInner {
+struct Inner {
     turns: HashMap<TurnId, Vec<RequestId>>,
     queued: HashMap<EventSeq, Vec<RequestId>>,
-    /// Prompts of this client, which it needs no echo of.
-    own: HashSet<MessageId>,
+    /// Prompts of this client, which it needs no echo of, and the requests they came with.
+    own: HashMap<MessageId, RequestId>,
     /// Prompts on their way to the session.
     sent: HashSet<RequestId>,
     /// Prompts the client has taken back before they were accepted.
     withdrawn: HashSet<RequestId>,
-    closing: Option<(RequestId, EventSeq)>,
+    /// Answers that are known but must not overtake the stream.
+    due: Vec<Due>,
+}
+
+/// An answer that waits for the pump to pass an event.
+pub(crate) struct Due {
+    after: EventSeq,
+    pub(crate) id: RequestId,
+    pub(crate) answer: Result<Value, RpcError>,
+    /// The client leaves the session with it.
+    pub(crate) is_last: bool,
 }
 
 /// Where an accepted prompt of this client stands.
 pub(crate) enum Standing {
     /// On its way; it will be cancelled when it arrives.
     Sent,
-    Running,
+    Running(TurnId),
     Queued(EventSeq),
 }
 
@@ -44,27 +55,38 @@ impl Waiting {
     pub(crate) fn prompt_sent(&self, id: &RequestId, message: MessageId) {
         let mut inner = self.lock();
         inner.sent.insert(id.clone());
-        inner.own.insert(message);
+        inner.own.insert(message, id.clone());
     }
 
-    /// Notes where an accepted prompt's end will come from. Says whether it was taken back.
-    pub(crate) fn prompt_accepted(&self, id: &RequestId, accepted: &Accepted) -> bool {
+    /// Notes where an accepted prompt's end will come from. Says where it stands if it was taken
+    /// back meanwhile.
+    pub(crate) fn prompt_accepted(&self, id: &RequestId, accepted: &Accepted) -> Option<Standing> {
         let mut inner = self.lock();
         inner.sent.remove(id);
-        match accepted {
-            Accepted::Turn(turn) => inner.turns.entry(*turn).or_default().push(id.clone()),
-            Accepted::Queued(seq) => inner.queued.entry(*seq).or_default().push(id.clone()),
-            Accepted::Over(_) => {}
+        let standing = match accepted {
+            Accepted::Turn(turn) | Accepted::Repeated(Fate::Running(turn), _) => {
+                inner.turns.entry(*turn).or_default().push(id.clone());
+                Some(Standing::Running(*turn))
+            }
+            Accepted::Queued(seq) | Accepted::Repeated(Fate::Queued(seq), _) => {
+                inner.queued.entry(*seq).or_default().push(id.clone());
+                Some(Standing::Queued(*seq))
+            }
+            Accepted::Repeated(Fate::Ended(_) | Fate::Dropped, _) => None,
+        };
+        if matches!(accepted, Accepted::Repeated(..)) {
+            // No message was stored for it, so none will be met.
+            inner.forget_own(id);
         }
-        inner.withdrawn.remove(id)
+        standing.filter(|_| inner.withdrawn.remove(id))
     }
 
     /// Forgets a prompt that was refused.
-    pub(crate) fn prompt_refused(&self, id: &RequestId, message: &MessageId) {
+    pub(crate) fn prompt_refused(&self, id: &RequestId) {
         let mut inner = self.lock();
         inner.sent.remove(id);
         inner.withdrawn.remove(id);
-        inner.own.remove(message);
+        inner.forget_own(id);
     }
 
     /// Where the prompt `id` stands; one that is on its way is marked as taken back.
@@ -74,17 +96,47 @@ impl Waiting {
             inner.withdrawn.insert(id.clone());
             return Some(Standing::Sent);
         }
-        if inner.turns.values().flatten().any(|waiting| waiting == id) {
-            return Some(Standing::Running);
+        let running = inner.turns.iter().find(|(_, ids)| ids.contains(id));
+        if let Some((turn, _)) = running {
+            return Some(Standing::Running(*turn));
         }
         let queued = inner.queued.iter().find(|(_, ids)| ids.contains(id));
         queued.map(|(seq, _)| Standing::Queued(*seq))
     }
 
-    /// Has the pump answer `id` and end once it has passed `seq`.
-    pub(crate) fn close_after(&self, id: RequestId, seq: EventSeq) {
-        self.lock().closing = Some((id, seq));
-        self.bell.notify_one();
+    /// Has the pump give `answer` once it has passed `after`.
+    pub(crate) fn answer_after(
+        &self,
+        after: EventSeq,
+        id: RequestId,
+        answer: Result<Value, RpcError>,
+    ) {
+        self.push_due(Due {
+            after,
+            id,
+            answer,
+            is_last: false,
+        });
+    }
+
+    /// Has the pump give `answer` once it has passed `after`, and end.
+    pub(crate) fn leave_after(
+        &self,
+        after: EventSeq,
+        id: RequestId,
+        answer: Result<Value, RpcError>,
+    ) {
+        self.push_due(Due {
+            after,
+            id,
+            answer,
+            is_last: true,
+        });
+    }
+
+    /// From now on own prompts are shown like everybody's: the client asks for the whole story.
+    pub(super) fn show_own(&self) {
+        self.lock().own.clear();
     }
 
     pub(super) fn started(&self, started: &TurnStarted) {
@@ -99,9 +151,13 @@ impl Waiting {
     }
 
     pub(super) fn dropped(&self, queued: EventSeq) -> Vec<RequestId> {
-        self.lock().queued.remove(&queued).unwrap_or_default()
+        let mut inner = self.lock();
+        let ids = inner.queued.remove(&queued).unwrap_or_default();
+        ids.iter().for_each(|id| inner.forget_own(id));
+        ids
     }
 
+    /// Everything that waits, of a session that has ended here.
     pub(super) fn all(&self) -> Vec<RequestId> {
         let mut inner = self.lock();
         let turns = std::mem::take(&mut inner.turns).into_values();
@@ -110,18 +166,31 @@ impl Waiting {
     }
 
     pub(super) fn is_own(&self, message: Option<&MessageId>) -> bool {
-        message.is_some_and(|message| self.lock().own.remove(message))
+        message.is_some_and(|message| self.lock().own.remove(message).is_some())
     }
 
-    pub(super) fn closing(&self, passed: EventSeq) -> Option<RequestId> {
+    /// The answers whose time has come.
+    pub(super) fn due(&self, passed: EventSeq) -> Vec<Due> {
         let mut inner = self.lock();
-        inner
-            .closing
-            .take_if(|(_, seq)| passed >= *seq)
-            .map(|(id, _)| id)
+        let (due, later) = std::mem::take(&mut inner.due)
+            .into_iter()
+            .partition(|due| passed >= due.after);
+        inner.due = later;
+        due
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitingInner> {
+    fn push_due(&self, due: Due) {
+        self.lock().due.push(due);
+        self.bell.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn forget_own(&mut self, id: &RequestId) {
+        self.own.retain(|_, of| of != id);
     }
 }

@@ -7,7 +7,7 @@ use domain::ConnectionId;
 use tokio::sync::mpsc;
 
 use crate::connection::outbox::{Close, Next, Outbox};
-use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening};
+use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening, Reach};
 use crate::service::Service;
 
 /// Frames that may wait in each direction; the rest waits in the outbox or with the sender.
@@ -41,7 +41,7 @@ fn serve(
         principal,
         source: inbound,
         outbox: outbox.clone(),
-        hurry: false,
+        reach: Reach::Local,
     };
     service
         .connections
@@ -49,7 +49,7 @@ fn serve(
     service.connections.spawn(async move {
         while let Some(frame) = from_client.recv().await {
             if frames
-                .send(Inbound::Frame(frame.into_bytes()))
+                .send(Inbound::Frame(frame.into_bytes().into()))
                 .await
                 .is_err()
             {

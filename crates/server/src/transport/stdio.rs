@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::outbox::{Close, Next, Outbox};
-use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening};
-use crate::service::Service;
+use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening, Reach};
+use crate::service::{FLUSH_TIME_MAX, Service};
 
 /// Bytes a line buffer may keep between lines.
 const LINE_CAPACITY_KEPT: usize = 64 * 1024;
@@ -46,16 +46,19 @@ where
         principal,
         source: inbound,
         outbox: outbox.clone(),
-        hurry: false,
+        reach: Reach::Local,
     };
     let serving = service
         .connections
         .spawn(connection::serve(Arc::clone(service), opening));
-    // Either the client has left, or nobody reads what we say any more.
+    let mut done = done;
     tokio::select! {
         _ = serving => outbox.close(Close::After(1000)),
-        _ = done => {}
+        // Nobody reads what we say any more.
+        _ = &mut done => return Ok(()),
     }
+    // What was answered is also written, unless nobody takes it.
+    let _ = tokio::time::timeout(FLUSH_TIME_MAX, done).await;
     Ok(())
 }
 
@@ -109,7 +112,7 @@ fn finish(mut line: Vec<u8>, too_long: bool) -> Inbound {
     if line.last() == Some(&b'\r') {
         line.pop();
     }
-    Inbound::Frame(line)
+    Inbound::Frame(line.into())
 }
 
 fn write_lines(runtime: &Handle, outbox: &Outbox, mut output: impl Write) {
@@ -141,7 +144,7 @@ mod tests {
         let mut lines = Vec::new();
         while let Some(line) = read_line(&mut input, line_bytes_max).unwrap() {
             lines.push(match line {
-                Inbound::Frame(line) => String::from_utf8(line).unwrap(),
+                Inbound::Frame(line) => String::from_utf8(line.to_vec()).unwrap(),
                 Inbound::TooLong => "(too long)".to_owned(),
             });
         }

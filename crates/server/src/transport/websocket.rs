@@ -9,12 +9,12 @@ use axum::response::Response;
 use domain::ConnectionId;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite;
 
 use crate::connection::outbox::{Close, Next, Outbox};
-use crate::connection::{self, Inbound, Opening, Source};
+use crate::connection::{self, Inbound, Opening, Reach, Source};
 use crate::service::Service;
 
 /// Time to get a close frame out before the socket is dropped.
@@ -31,7 +31,7 @@ const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 pub(crate) fn upgrade(
     service: Arc<Service>,
     principal: Principal,
-    id: ConnectionId,
+    (id, slot): (ConnectionId, OwnedSemaphorePermit),
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let bytes_max = service.limits.message_bytes_max;
@@ -40,7 +40,10 @@ pub(crate) fn upgrade(
         .write_buffer_size(WRITE_BUFFER_BYTES)
         .max_message_size(bytes_max)
         .max_frame_size(bytes_max)
-        .on_upgrade(async move |socket| serve(service, principal, id, socket).await)
+        .on_upgrade(async move |socket| {
+            serve(service, principal, id, socket).await;
+            drop(slot);
+        })
 }
 
 async fn serve(service: Arc<Service>, principal: Principal, id: ConnectionId, socket: WebSocket) {
@@ -64,7 +67,7 @@ async fn serve(service: Arc<Service>, principal: Principal, id: ConnectionId, so
         principal,
         source,
         outbox,
-        hurry: true,
+        reach: Reach::Network,
     };
     connection::serve(service, opening).await;
 }
@@ -87,7 +90,7 @@ impl Source for Socket {
             };
             self.heard.send_replace(Instant::now());
             match message {
-                Message::Text(text) => return Some(Inbound::Frame(text.as_bytes().to_vec())),
+                Message::Text(text) => return Some(Inbound::Frame(text.into())),
                 Message::Close(_) => break Close::After(1000),
                 // Binary frames mean nothing here; pings are answered by the library.
                 Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use auth::Principal;
-use domain::SessionId;
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
+use domain::{FailureKind, SessionId};
 use journal::StoreError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use crate::directory::{DirectoryLink, Engine, NewSession};
 use crate::feed::{Feed, Head};
 use crate::handle::{Bell, CommandError, Envelope};
 use crate::state::{Command, SessionState};
-use crate::store_task::blocking;
+use crate::store_task::{blocking, failure_kind};
 use crate::subscription::Ending;
 
 /// Where a session comes from.
@@ -48,6 +48,7 @@ impl SessionActor {
             open: None,
             staged: super::Staged::default(),
             attachments: Vec::new(),
+            observers: Vec::new(),
             envelopes_seen: 0,
             attaches: 0,
             turn: None,
@@ -60,6 +61,7 @@ impl SessionActor {
             next_prompter: None,
             queued_by: HashMap::new(),
             sync_due: None,
+            disk_room: None,
             idle_since: Instant::now(),
             stopping: None,
             deferred: Vec::new(),
@@ -102,11 +104,13 @@ impl SessionActor {
                     }
                     Envelope::Delete { principal, reply } => {
                         self.envelopes_seen += 1;
-                        self.delete_unopened(&principal, error).await;
-                        let _ = reply.send(());
+                        if let Some(outcome) = self.delete_unopened(principal, error).await {
+                            let _ = reply.send(outcome);
+                        }
                     }
                     Envelope::Prompt { .. }
                     | Envelope::DropQueued(_)
+                    | Envelope::CancelTurn(_)
                     | Envelope::SetMode { .. }
                     | Envelope::Mode { .. }
                     | Envelope::Answer { .. }
@@ -121,22 +125,22 @@ impl SessionActor {
         }
     }
 
-    /// A damaged session cannot be opened, but its owner may delete it.
-    async fn delete_unopened(&mut self, principal: &Principal, error: &StoreError) {
+    /// A damaged session cannot be opened, but its owner may delete it; one that another process
+    /// holds cannot be deleted, and its owner is told. `None`: there is nothing to delete.
+    async fn delete_unopened(
+        &mut self,
+        principal: Principal,
+        error: &StoreError,
+    ) -> Option<Result<(), FailureKind>> {
+        if !self.is_owner(&principal).await {
+            return None;
+        }
         if !matches!(error, StoreError::Damaged { .. }) {
-            return;
+            return Some(Err(failure_kind(error)));
         }
-        let (store, id, owner) = (self.engine.store.clone(), self.id, principal.id().clone());
-        let deleted = blocking(move || {
-            if store.meta(id)?.owner == owner {
-                store.delete(id)
-            } else {
-                Ok(())
-            }
-        });
-        if let Err(error) = deleted.await {
-            tracing::error!(session = %self.id, %error, "the session was not deleted");
-        }
+        let (store, id) = (self.engine.store.clone(), self.id);
+        let deleted = blocking(move || store.delete(id)).await;
+        Some(deleted.map_err(|error| failure_kind(&error)))
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -211,8 +215,8 @@ impl SessionActor {
                 }
             }
             Some(Stopping::Delete(reply)) => {
-                self.delete().await;
-                let _ = reply.send(());
+                let deleted = self.delete().await;
+                let _ = reply.send(deleted);
             }
             Some(Stopping::Shutdown(_)) => {
                 self.drop_turn();
@@ -256,7 +260,8 @@ impl SessionActor {
             .open
             .as_ref()
             .is_some_and(|open| !open.state.questions().is_empty());
-        self.attachments.is_empty() && self.turn.is_none() && !asked
+        let alone = self.attachments.is_empty() && self.observers.is_empty();
+        alone && self.turn.is_none() && !asked
     }
 
     async fn leave_if_unused(&mut self) {
@@ -286,17 +291,16 @@ impl SessionActor {
         self.directory.left(self.id).await;
     }
 
-    async fn delete(&mut self) {
-        for envelope in std::mem::take(&mut self.deferred) {
-            envelope.refuse(CommandError::Closed);
-        }
+    async fn delete(&mut self) -> Result<(), FailureKind> {
         self.open = None;
         let (store, id) = (self.engine.store.clone(), self.id);
-        if let Err(error) = blocking(move || store.delete(id)).await {
+        let deleted = blocking(move || store.delete(id)).await;
+        if let Err(error) = &deleted {
             tracing::error!(session = %self.id, %error, "the session was not deleted");
         }
         self.feed.end(Ending::Deleted);
         self.ended = true;
         self.directory.left(self.id).await;
+        deleted.map_err(|error| failure_kind(&error))
     }
 }

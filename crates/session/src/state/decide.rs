@@ -289,10 +289,11 @@ impl SessionState {
     fn interrupt(&self) -> Result<Vec<Entry>, Rejected> {
         let mut entries = self.end_message(true);
         entries.extend(self.close_calls(ToolStatus::NotRun, ToolStatus::Unknown));
-        entries.extend(self.queue.iter().map(|queued| dropped(queued.seq)));
         if let Some(running) = &self.running {
             entries.push(entry(TurnInterrupted { turn: running.turn }));
         }
+        // Behind the interruption, so that whoever reads them knows why they were dropped.
+        entries.extend(self.queue.iter().map(|queued| dropped(queued.seq)));
         if entries.is_empty() {
             Err(Rejected::Late)
         } else {

@@ -325,7 +325,7 @@ prompt go as p
     session.updated
     user.message go
     turn.started 1
-queue later
+queue later as q
     prompt.queued
 propose read:r write:w
     tool.use r
@@ -335,9 +335,11 @@ interrupt
     permission.answered Cancelled
     tool.result r Unknown
     tool.result w NotRun
-    prompt.dropped 6
     turn.interrupted 1
+    prompt.dropped 6
 prompt go as p
+    rejected: repeated, ended false
+prompt later as q
     rejected: repeated, ended false
 interrupt
     rejected: its time has passed
