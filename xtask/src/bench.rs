@@ -6,6 +6,7 @@
 
 mod client;
 mod cold;
+mod journal;
 mod latency;
 mod program;
 mod sockets;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{Failure, steps};
+pub(crate) use journal::{WEIGH, weigh};
 use table::Table;
 
 /// The hidden command by which [`main`] starts the release build of this program.
@@ -26,6 +28,9 @@ pub(crate) const MEASURE: &str = "bench-measure";
 
 /// The hidden command that is the bare server to compare with.
 pub(crate) const BARE: &str = "bench-bare-listener";
+
+/// The word that asks for the journal instead of the program.
+const JOURNAL: &str = "journal";
 
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
@@ -39,26 +44,35 @@ struct Plan {
     rounds: usize,
     sockets: usize,
     cold: bool,
+    /// The journal instead of the program.
+    journal: bool,
+    /// Events of the large session, about 1 KB each.
+    large_events: u64,
     only: String,
 }
 
 /// Builds what is measured, then measures.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
     // One at a time: built together, each would get the features that the other asks for.
-    if !arguments.iter().any(|argument| argument == "--bin") {
+    let needs_program = |argument: &String| argument != "--bin" && argument != JOURNAL;
+    if arguments.iter().all(needs_program) {
         steps::cargo("build --release -p fastness")?;
     }
+    in_release_build(MEASURE, arguments)
+}
+
+/// Builds this program with the release profile and has it carry out a hidden command.
+pub(crate) fn in_release_build(command: &str, arguments: &[String]) -> Result<(), Failure> {
     steps::cargo("build --release -p xtask")?;
-    let measuring = target()?.join("release/xtask");
-    let status = Command::new(measuring)
-        .arg(MEASURE)
+    let status = Command::new(target()?.join("release/xtask"))
+        .arg(command)
         .args(arguments)
         .status()
         .map_err(because("cannot start the release build of xtask"))?;
     if status.success() {
         return Ok(());
     }
-    Err("the measurement did not finish".to_owned())
+    Err("it did not finish".to_owned())
 }
 
 /// Measures and prints the table.
@@ -72,15 +86,19 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
     program::raise_open_files()?;
     println!("{}", table::about_machine());
     let mut table = Table::default();
-    let groups: [(&str, Group); 5] = [
-        ("startup", startup::measure),
-        ("latency stdio", latency::over_stdio),
-        ("latency websocket", latency::over_websocket),
-        ("sockets", sockets::measure),
-        ("cold", cold::measure),
-    ];
+    let groups: &[(&str, Group)] = if plan.journal {
+        journal::GROUPS
+    } else {
+        &[
+            ("startup", startup::measure),
+            ("latency stdio", latency::over_stdio),
+            ("latency websocket", latency::over_websocket),
+            ("sockets", sockets::measure),
+            ("cold", cold::measure),
+        ]
+    };
     for (name, group) in groups {
-        let wanted = if name == "cold" {
+        let wanted = if *name == "cold" {
             plan.cold
         } else {
             name.contains(&plan.only)
@@ -121,6 +139,8 @@ impl Plan {
             rounds: 300,
             sockets: 10_000,
             cold: false,
+            journal: false,
+            large_events: 1_000_000,
             only: String::new(),
         };
         let mut arguments = arguments.iter();
@@ -130,7 +150,11 @@ impl Plan {
                 next.ok_or_else(|| format!("{argument} needs a value"))
             };
             match argument.as_str() {
-                "--quick" => (plan.rounds, plan.sockets) = (50, 500),
+                "--quick" => {
+                    (plan.rounds, plan.sockets) = (50, 500);
+                    plan.large_events = 100_000;
+                }
+                JOURNAL => plan.journal = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),
@@ -147,7 +171,7 @@ impl Plan {
     }
 }
 
-fn target() -> Result<PathBuf, Failure> {
+pub(crate) fn target() -> Result<PathBuf, Failure> {
     let metadata = steps::cargo_output("metadata --format-version 1 --no-deps")?;
     let metadata: Value =
         serde_json::from_str(&metadata).map_err(because("cargo metadata did not print JSON"))?;
@@ -158,6 +182,6 @@ fn target() -> Result<PathBuf, Failure> {
 }
 
 /// Turns a cause into a sentence for the person who started this.
-fn because<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure {
+pub(crate) fn because<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Failure {
     move |cause| format!("{what}: {cause}")
 }

@@ -1,4 +1,5 @@
-//! What developers run beside cargo itself: `cargo xtask tidy`, `lint`, `ci`, `deny` and `bench`.
+//! What developers run beside cargo itself: `cargo xtask tidy`, `lint`, `ci`, `deny`,
+//! `soak` and `bench`.
 //!
 //! Start with [`tidy`] for the rules of the house and [`steps`] for what a change must pass.
 
@@ -13,6 +14,7 @@
 )]
 
 mod bench;
+mod soak;
 mod steps;
 mod tidy;
 mod tree;
@@ -30,7 +32,17 @@ usage: cargo xtask COMMAND
     --quick       fewer rounds and 500 sockets instead of 10,000
     --cold        also the time from a clean clone to the first answer
     --only WORD   only the groups whose name contains WORD
-    --bin PATH    measure this binary instead of building one";
+    --bin PATH    measure this binary instead of building one
+  bench journal   measure the journal beside what the disk and the parser can do
+    --quick       fewer rounds and a session of 100 MB instead of 1 GB
+    --only WORD   only the groups whose name contains WORD
+  soak journal    the journal over a storage that fails and loses power
+    --seeds N     how many seeds, from 0 on (10,000)
+    --seed S      only this one
+  soak kill       the real server, killed at random moments while clients write
+    --rounds N    how often it dies (1,000)
+    --seed S      when it dies (1)
+    --bin PATH    kill this binary instead of building one";
 
 /// What a command could not do, as one sentence for the person who started it.
 type Failure = String;
@@ -46,6 +58,9 @@ fn main() -> ExitCode {
         Some("bench") => bench::main(rest),
         Some(bench::MEASURE) => bench::measure(rest),
         Some(bench::BARE) => bench::bare_listener(),
+        Some(bench::WEIGH) => bench::weigh(rest),
+        Some("soak") => soak::main(rest),
+        Some(soak::RUN) => soak::run(rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())

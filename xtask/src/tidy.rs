@@ -4,6 +4,7 @@
 //! is a function, a line in that table, and a test that shows it bites.
 
 mod crates;
+mod faults;
 mod rust;
 mod source;
 mod supply;
@@ -36,6 +37,7 @@ const RULES: &[(&str, Rule)] = &[
     ("machine paths", text::machine_paths),
     ("registry hosts", text::registry_hosts),
     ("links", text::links),
+    ("faults", faults::are_shown),
 ];
 
 /// Everything the rules find wrong in `tree`.

@@ -1,4 +1,4 @@
-//! Being asked to stop: SIGTERM and SIGINT.
+//! Signals: being asked to stop (SIGTERM and SIGINT), and one that must not kill us (SIGXFSZ).
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -29,4 +29,19 @@ impl Stop {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Makes a write past the file-size limit (`ulimit -f`) an error of that write, where the system
+/// would by default kill the program and every session in it.
+///
+/// A handler, unlike an ignored signal, is not inherited by the programs that tools start.
+///
+/// # Errors
+/// If the system does not let us.
+pub(crate) fn outlive_the_file_size_limit() -> anyhow::Result<()> {
+    let kind = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    // The handler stays when the stream of signals is dropped; nobody needs to read it.
+    signal(kind)
+        .map(drop)
+        .context("the file-size signal cannot be handled")
 }

@@ -206,8 +206,13 @@ events! {
     "turn.interrupted" => TurnInterrupted { turn: TurnId }
     /// Recovery could not keep all that clients may have seen: cursors at or past `from` are void.
     "session.recovered" => SessionRecovered { epoch: u64, from: EventSeq }
-    /// This session began as a copy of another's first events.
-    "session.forked" => SessionForked { from: String, at: EventSeq }
+    /// This session began as a copy of another's first events and belongs to `owner` from here on.
+    "session.forked" => SessionForked {
+        from: String,
+        at: EventSeq,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<PrincipalId>,
+    }
     /// The last client closed the session; loading it again goes on after this.
     "session.closed" => SessionClosed {}
     /// Something said by the server itself, not by the model.

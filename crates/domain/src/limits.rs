@@ -25,6 +25,10 @@ pub const BLOB_BYTES_MIN: usize = 256 * 1024;
 /// what one damaged line can make a reader hold.
 pub const RECORD_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// Appends of one session that share one sync; the others wait for the next, so that no caller
+/// writes for ever on behalf of others.
+pub const GROUP_APPENDS_MAX: usize = 256;
+
 /// Most events handed to a subscriber at once; bounds one client's share of memory.
 pub const BATCH_EVENTS_MAX: usize = 256;
 

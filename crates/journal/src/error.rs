@@ -55,6 +55,18 @@ pub enum StoreError {
     /// The event is nested too deeply or is too long to be read back.
     #[error("the event is too large to store")]
     TooLarge,
+    /// There is nothing finished at or before this event that a fork could begin with.
+    #[error("the session cannot be forked at event {at}")]
+    NoFork {
+        /// The event that was asked for.
+        at: EventSeq,
+    },
+    /// The session was written in a format that a later version knows.
+    #[error("the session was written in format {format}, which this version cannot read")]
+    NewerFormat {
+        /// The number that its first event names.
+        format: u64,
+    },
     /// A byte offset that lies inside a character.
     #[error("the offset lies inside a character")]
     InsideCharacter,
@@ -71,11 +83,39 @@ impl StoreError {
             Self::HeldElsewhere { .. } => Some(FailureKind::HeldElsewhere),
             Self::NotFound
             | Self::Exists
+            | Self::NoFork { .. }
+            | Self::NewerFormat { .. }
             | Self::MessageOpen
             | Self::NoMessage
             | Self::StartedBare
             | Self::TooLarge
             | Self::InsideCharacter => None,
+        }
+    }
+
+    /// The same failure for another caller whose append shared the write that failed.
+    pub(crate) fn share(&self) -> Self {
+        match self {
+            Self::Full => Self::Full,
+            Self::NotPlain => Self::NotPlain,
+            Self::NotFound => Self::NotFound,
+            Self::Failed(error) => Self::Failed(match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => error.kind().into(),
+            }),
+            // The rest refuses one append, or a writer that was fenced before.
+            Self::Exists
+            | Self::HeldElsewhere { .. }
+            | Self::Damaged { .. }
+            | Self::DamagedText
+            | Self::Fenced
+            | Self::MessageOpen
+            | Self::NoMessage
+            | Self::StartedBare
+            | Self::TooLarge
+            | Self::NoFork { .. }
+            | Self::NewerFormat { .. }
+            | Self::InsideCharacter => Self::Fenced,
         }
     }
 

@@ -71,6 +71,15 @@ impl Lock {
     }
 }
 
+/// Whether a session was last written on this boot, asked without taking its lock.
+pub(crate) fn is_same_boot(storage: &dyn Storage, session: &str) -> bool {
+    let noted = storage
+        .open(&format!("{session}/lock"), Access::Read)
+        .and_then(|file| read(&*file));
+    let noted = noted.ok().flatten().and_then(|content| content.boot_id);
+    noted.is_some() && noted == storage.boot_id()
+}
+
 /// Whether a directory was left by a writer that is gone, and not one that is just being made.
 pub(crate) fn is_abandoned(storage: &dyn Storage, session: &str) -> bool {
     let Ok(file) = storage.open(&format!("{session}/lock"), Access::Write) else {

@@ -8,10 +8,10 @@ use domain::event::MessageKind;
 use domain::{Event, EventSeq, MessageId, PrincipalId, SessionId};
 use serde::{Deserialize, Serialize};
 
-use crate::blobs::BlobDir;
 use crate::record;
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, Storage, StoredFile, read_full_at, write_all_at};
+use crate::store::SessionDir;
 use crate::{StoreError, Stored};
 
 /// Longest `meta.json` worth reading; a longer one is folded from the events instead.
@@ -76,6 +76,14 @@ impl Meta {
                 }
             }
             Event::SessionRecovered(recovered) => self.epoch = recovered.epoch,
+            Event::SessionForked(forked) => {
+                if let Some(owner) = &forked.owner {
+                    self.owner = owner.clone();
+                }
+                // The copy's own life begins here.
+                self.created_at = stored.ts;
+                self.archived = false;
+            }
             _ => {}
         }
         if self.head == EventSeq(0) {
@@ -141,21 +149,16 @@ impl Fold {
 }
 
 /// The meta of a session: cached, brought up to date with events written since, or folded anew.
-pub(crate) fn load(
-    storage: &dyn Storage,
-    id: SessionId,
-    session: &str,
-) -> Result<Meta, StoreError> {
-    let events = storage.open(&format!("{session}/events.jsonl"), Access::Read)?;
-    let cached = read_cache(storage, id, session);
-    if let Some((mut meta, place)) = cached
+pub(crate) fn load(dir: &SessionDir) -> Result<Meta, StoreError> {
+    let events = dir.open("events.jsonl", Access::Read)?;
+    if let Some((mut meta, place)) = read_cache(dir)
         && place.is_boundary(&*events)?
-        && fold_on(storage, session, &events, place, &mut meta).is_ok()
+        && fold_on(dir, &events, place, &mut meta).is_ok()
     {
         return Ok(meta);
     }
-    let mut meta = Meta::new(id);
-    fold_on(storage, session, &events, Place::START, &mut meta)?;
+    let mut meta = Meta::new(dir.id);
+    fold_on(dir, &events, Place::START, &mut meta)?;
     Ok(meta)
 }
 
@@ -206,10 +209,8 @@ struct Cache {
 }
 
 /// `None` if it is missing or unsound: it is a cache, and the events know better.
-fn read_cache(storage: &dyn Storage, id: SessionId, session: &str) -> Option<(Meta, Place)> {
-    let file = storage
-        .open(&format!("{session}/meta.json"), Access::Read)
-        .ok()?;
+fn read_cache(dir: &SessionDir) -> Option<(Meta, Place)> {
+    let file = dir.open("meta.json", Access::Read).ok()?;
     let len = usize::try_from(file.len().ok()?).ok()?;
     if len > CACHE_BYTES_MAX {
         return None;
@@ -233,25 +234,24 @@ fn read_cache(storage: &dyn Storage, id: SessionId, session: &str) -> Option<(Me
         epoch: cache.epoch,
         archived: cache.archived,
     };
-    (meta.id == id).then_some((meta, place))
+    (meta.id == dir.id).then_some((meta, place))
 }
 
 /// Applies every whole event from `place` on. A torn end is somebody's unfinished write.
-fn fold_on(
-    storage: &dyn Storage,
-    session: &str,
+pub(crate) fn fold_on(
+    dir: &SessionDir,
     events: &Arc<dyn StoredFile>,
     place: Place,
     meta: &mut Meta,
 ) -> Result<(), StoreError> {
-    let blobs = BlobDir { storage, session };
     let mut scanner = Scanner::new(Arc::clone(events), place)?;
     loop {
         let at = scanner.place().next;
         match scanner.next()? {
-            Step::Record(record) => meta.apply(&record::decode(&record, &blobs)?),
+            Step::Record(record) => meta.apply(&record::decode(&record, &dir.blobs())?),
             Step::End | Step::Torn => return Ok(()),
-            Step::Damaged => return Err(StoreError::Damaged { at }),
+            Step::Hole if !dir.is_same_boot() => return Ok(()),
+            Step::Hole | Step::Damaged => return Err(StoreError::Damaged { at }),
         }
     }
 }

@@ -1,13 +1,20 @@
 //! Following a session without a lock, beside its writer.
 //!
 //! A [`Reader`] remembers the boundary it has reached and nothing else; each call reads the file
-//! anew from there, so that it never trusts bytes which a recovery has cut since.
+//! anew from there, so that it never trusts bytes which a recovery has cut since. Any other place
+//! is found by halving the file: every line begins with its number, so the log is its own index,
+//! which is never missing, stale or wrong. What halving finds is a hint. Events are served only if
+//! they pass their checksum one after the other from the first one asked for, and none from an
+//! event on that opening the session in this process found damaged. Damage further back than the
+//! first one asked for is found by whoever opens, verifies or reads that part.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::EventSeq;
 use domain::event::Text;
+use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX};
 
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at};
@@ -43,6 +50,13 @@ impl Reader {
         if up_to <= after || max_events == 0 {
             return Ok(Vec::new());
         }
+        let mut up_to = up_to;
+        if let Some(at) = self.dir.known_damage() {
+            if at <= after.next() {
+                return Err(StoreError::Damaged { at });
+            }
+            up_to = up_to.min(EventSeq(at.0 - 1));
+        }
         let want = Want {
             first: after.next(),
             up_to,
@@ -56,6 +70,33 @@ impl Reader {
                 self.collect(Place::START, &want)
             }
             other => other,
+        }
+    }
+
+    /// Calls `visit` for every event after `after`, in batches that bound memory, until it says
+    /// stop or the log ends. A torn end is the end.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] at the first event that cannot be read, after all before it were
+    /// visited; or what made reading fail.
+    pub fn for_each(
+        &mut self,
+        after: EventSeq,
+        visit: &mut dyn FnMut(&Stored) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let mut after = after;
+        loop {
+            let batch =
+                self.read_after(after, EventSeq(u64::MAX), BATCH_EVENTS_MAX, BATCH_BYTES_MAX)?;
+            let Some(last) = batch.last() else {
+                return Ok(());
+            };
+            after = last.seq;
+            for stored in &batch {
+                if visit(stored).is_break() {
+                    return Ok(());
+                }
+            }
         }
     }
 
@@ -157,7 +198,8 @@ impl Reader {
                     record::decode(&record, &self.dir.blobs())
                 }
                 Step::End | Step::Torn => break,
-                Step::Damaged => Err(StoreError::Damaged { at: place.next }),
+                Step::Hole if !self.dir.is_same_boot() => break,
+                Step::Hole | Step::Damaged => Err(StoreError::Damaged { at: place.next }),
             };
             match event {
                 Ok(stored) => found.push(Arc::new(stored)),
@@ -182,7 +224,8 @@ impl Reader {
                     self.place = scanner.place();
                     return Ok(EventSeq(at.0 - 1));
                 }
-                Step::Damaged => return Err(StoreError::Damaged { at }),
+                Step::Hole if !self.dir.is_same_boot() => return Ok(EventSeq(at.0 - 1)),
+                Step::Hole | Step::Damaged => return Err(StoreError::Damaged { at }),
             }
         }
     }

@@ -1,8 +1,9 @@
 //! One line of `events.jsonl`: how an event is written, checked and read.
 //!
-//! `{"seq":1,"ts":1700000000.5,"type":"…", …fields…,"crc":"0123abcd"}` and a newline. The checksum
-//! is CRC-32C over the bytes before `,"crc"`. [`encode`] writes a line, [`check`] says whether a
-//! line is whole and in its place, and [`decode`] turns it into the event.
+//! `{"seq":1,"ts":1700000000.5,"type":"…", …fields…,"$batch":2,"crc":"0123abcd"}` and a newline.
+//! The checksum is CRC-32C over the bytes before `,"crc"`. `$batch` says how many records before this
+//! one were not known to be synced when it was written; left out it is 0. [`encode`] writes a line,
+//! [`check`] says whether a line is whole and in its place, and [`decode`] gives the event.
 
 use std::borrow::Cow;
 
@@ -17,21 +18,30 @@ use crate::blobs::{self, BlobSource, NewBlob};
 use crate::{StoreError, Stored};
 
 /// The journal's own keys, which an event's fields may not use.
-const OWN_KEYS: [&str; 4] = ["seq", "ts", "type", "crc"];
+const OWN_KEYS: [&str; 5] = ["seq", "ts", "type", BATCH, "crc"];
+
+/// How many records before this one may have been lost with it.
+const BATCH: &str = "$batch";
+
+/// The newest format this version reads. A later one is named in its `session.created`.
+const FORMAT: u64 = 1;
 
 /// `,"crc":"xxxxxxxx"}`
 const TRAILER_BYTES: usize = 18;
 
 /// Appends the line of `stored` to `out`, and to `new_blobs` the strings too long to stand in it.
 ///
+/// `behind`: how many records before it are written but not known to be synced.
+///
 /// On an error `out` holds what it held before.
 pub(crate) fn encode(
     stored: &Stored,
+    behind: u64,
     out: &mut Vec<u8>,
     new_blobs: &mut Vec<NewBlob>,
 ) -> Result<(), StoreError> {
     let start = out.len();
-    let result = encode_unchecked(stored, out, new_blobs);
+    let result = encode_unchecked(stored, behind, out, new_blobs);
     if result.is_err() || out.len() - start > RECORD_BYTES_MAX {
         out.truncate(start);
         return Err(StoreError::TooLarge);
@@ -41,6 +51,7 @@ pub(crate) fn encode(
 
 fn encode_unchecked(
     stored: &Stored,
+    behind: u64,
     out: &mut Vec<u8>,
     new_blobs: &mut Vec<NewBlob>,
 ) -> Result<(), serde_json::Error> {
@@ -68,6 +79,9 @@ fn encode_unchecked(
         if depth + 1 > JSON_DEPTH_MAX {
             return Err(serde::ser::Error::custom("nested too deeply"));
         }
+    }
+    if behind > 0 {
+        out.extend_from_slice(format!(",\"{BATCH}\":{behind}").as_bytes());
     }
     let crc = crc32c::crc32c(&out[start..]);
     out.extend_from_slice(format!(",\"crc\":\"{crc:08x}\"}}\n").as_bytes());
@@ -101,6 +115,8 @@ pub(crate) struct Record<'a> {
     pub(crate) line: &'a str,
     /// Whether it carries a checksum; lines of other tools and older versions do not.
     pub(crate) has_crc: bool,
+    /// How many records before it were not known to be synced when it was written.
+    pub(crate) behind: u64,
 }
 
 /// Why a line is not a record.
@@ -147,6 +163,7 @@ pub(crate) fn check(
         kind,
         line,
         has_crc,
+        behind: if has_crc { behind(line) } else { 0 },
     })
 }
 
@@ -163,10 +180,41 @@ pub(crate) fn swallows_a_record(line: &[u8]) -> bool {
         .any(|record| matches!(check_crc(record), Crc::Right))
 }
 
+/// Of a whole record at any place: its number, and how many before it may be lost with it.
+pub(crate) fn written_with(line: &[u8]) -> Option<(EventSeq, u64)> {
+    if !matches!(check_crc(line), Crc::Right) {
+        return None;
+    }
+    let line = std::str::from_utf8(line).ok()?;
+    let (seq, _, _) = peek(line).or_else(|| parse_head(line))?;
+    Some((EventSeq(seq?), behind(line)))
+}
+
+/// Refuses a session that a later version wrote in a way this one would misread.
+///
+/// # Errors
+/// [`StoreError::NewerFormat`].
+pub(crate) fn check_format(record: &Record<'_>) -> Result<(), StoreError> {
+    #[derive(Deserialize)]
+    struct Created {
+        format: Option<u64>,
+    }
+    if record.seq != EventSeq(1) || record.kind != "session.created" {
+        return Ok(());
+    }
+    match serde_json::from_str(record.line) {
+        Ok(Created {
+            format: Some(format),
+        }) if format > FORMAT => Err(StoreError::NewerFormat { format }),
+        _ => Ok(()),
+    }
+}
+
 /// Reads the event of a checked line.
 ///
 /// # Errors
-/// [`StoreError::Damaged`] if it is not an object, or names a blob that is missing or wrong.
+/// [`StoreError::Damaged`] if it is not an object, or names a blob that is missing or wrong;
+/// [`StoreError::NewerFormat`] at the first event of a later version.
 pub(crate) fn decode(
     record: &Record<'_>,
     blob_source: &dyn BlobSource,
@@ -176,6 +224,7 @@ pub(crate) fn decode(
         ts: record.ts,
         event,
     };
+    check_format(record)?;
     let damaged = StoreError::Damaged { at: record.seq };
     if !record.line.contains("$blob\"") {
         return parse_event(&record.kind, record.line)
@@ -196,10 +245,28 @@ pub(crate) fn decode(
     }
 }
 
+/// How many records before it were not known to be synced when a line with checksum was written.
+fn behind(line: &str) -> u64 {
+    let body = line.get(..line.len().saturating_sub(TRAILER_BYTES));
+    let body = body.unwrap_or_default();
+    let key = body.trim_end_matches(|c: char| c.is_ascii_digit());
+    match key
+        .strip_suffix(":")
+        .is_some_and(|key| key.ends_with(",\"$batch\""))
+    {
+        true => body[key.len()..].parse().unwrap_or(0),
+        false => 0,
+    }
+}
+
 fn parse_event(kind: &str, line: &str) -> Option<Event> {
-    Event::from_json(kind, line)
+    let mut event = Event::from_json(kind, line)
         .or_else(|_| Event::from_json(kind, &replace_lone_surrogates(line)))
-        .ok()
+        .ok()?;
+    if let Event::Unknown(unknown) = &mut event {
+        unknown.fields.shift_remove(BATCH);
+    }
+    Some(event)
 }
 
 enum Crc {

@@ -20,6 +20,9 @@ use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at, write_all_at
 use crate::store::SessionDir;
 use crate::{Entry, StoreError, Stored, Writer, record};
 
+/// The least that a disk writes at once, so that what it lost ends at a multiple of this.
+const SECTOR_BYTES: u64 = 512;
+
 /// What opening a session found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
@@ -40,10 +43,10 @@ pub(crate) fn open(
     let lock = Lock::take(dir.storage(), &dir.name)?;
     let same_boot = lock.is_same_boot(dir.storage());
     let events = dir.open("events.jsonl", Access::Write)?;
-    write_doubtful_again(&dir, &*events)?;
-    let scanned = scan(&dir, &events, visit)?;
+    let scanned = scan(&dir, &events, same_boot, visit)?;
     let cut_bytes = cut_torn(&dir, &*events, &scanned)?;
     let len = end_last_line(&*events, &scanned)?;
+    write_again(&*events, scanned.last_batch, len)?;
     // A dead process may have written without syncing what is about to be shown.
     events.sync()?;
     let new_partial = !dir.storage().exists(&dir.path("partial"))?;
@@ -54,8 +57,9 @@ pub(crate) fn open(
     }
     let found = find_text(&dir, &scanned.fold, same_boot)?;
 
-    let lost = cut_bytes > 0 || found.garbage || (!same_boot && scanned.fold.turn_open);
     let ended_message = found.message.as_ref().map(|message| message.started);
+    let was_busy = scanned.fold.turn_open || ended_message.is_some();
+    let lost = cut_bytes > 0 || found.garbage || (!same_boot && was_busy);
     let void_from = lost.then(|| ended_message.unwrap_or(scanned.end.next));
     let mut entries = Vec::new();
     if let Some(from) = void_from {
@@ -84,6 +88,8 @@ struct Scanned {
     fold: Fold,
     end: Place,
     torn: bool,
+    /// Where the records begin that may not have been synced.
+    last_batch: u64,
     /// The last record, of another tool, lacks its newline.
     unterminated: bool,
 }
@@ -91,45 +97,64 @@ struct Scanned {
 fn scan(
     dir: &SessionDir,
     events: &Arc<dyn StoredFile>,
+    same_boot: bool,
     visit: &mut dyn FnMut(&Stored),
 ) -> Result<Scanned, StoreError> {
+    let damaged = |at| {
+        dir.note_damage(at);
+        StoreError::Damaged { at }
+    };
+    // What a failed sync left in doubt was never acknowledged.
+    let doubtful = dir.doubtful().unwrap_or(u64::MAX);
     let mut fold = Fold::new(dir.id);
     let mut scanner = Scanner::new(Arc::clone(events), Place::START)?;
+    let mut last_batch = 0;
     let torn = loop {
-        let at = scanner.place().next;
+        let Place { offset, next, .. } = scanner.place();
         match scanner.next()? {
             Step::Record(record) => {
-                let stored = record::decode(&record, &dir.blobs())?;
+                let stored = match record::decode(&record, &dir.blobs()) {
+                    Err(StoreError::Damaged { at }) => return Err(damaged(at)),
+                    decoded => decoded?,
+                };
+                if record.behind == 0 {
+                    last_batch = offset;
+                }
                 fold.apply(&stored);
                 visit(&stored);
             }
             Step::End => break false,
             Step::Torn => break true,
-            Step::Damaged => return Err(StoreError::Damaged { at }),
+            Step::Hole if !same_boot || offset >= doubtful => break true,
+            Step::Hole | Step::Damaged => return Err(damaged(next)),
         }
     };
+    dir.note_sound();
     Ok(Scanned {
         fold,
         end: scanner.place(),
         torn,
+        last_batch,
         unterminated: scanner.is_unterminated(),
     })
 }
 
-/// Writes bytes whose sync failed once more, so that the kernel owes them to the disk again.
-fn write_doubtful_again(dir: &SessionDir, events: &dyn StoredFile) -> io::Result<()> {
-    let Some(mut offset) = dir.doubtful() else {
-        return Ok(());
-    };
+/// Writes the last batch once more, so that the kernel owes it to the disk again: if its sync
+/// failed, in this process or in one that died since, the kernel may call it clean though it never
+/// got there.
+fn write_again(events: &dyn StoredFile, from: u64, to: u64) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
-    loop {
-        let count = read_full_at(events, &mut buffer, offset)?;
+    let mut offset = from;
+    while offset < to {
+        let left = usize::try_from(to - offset).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
+        let count = read_full_at(events, &mut buffer[..left], offset)?;
         if count == 0 {
-            return Ok(());
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         write_all_at(events, &buffer[..count], offset)?;
         offset += count as u64;
     }
+    Ok(())
 }
 
 /// Moves what stands after the last whole record to `events.torn`; returns how many bytes.
@@ -205,10 +230,9 @@ fn find_text(dir: &SessionDir, fold: &Fold, same_boot: bool) -> io::Result<Found
         None => (0, Ending::Whole),
     };
     let header_bytes = header.map_or(0, |(_, len)| len);
-    // After a power loss a file may end in zeros that nobody wrote.
     let bytes = match same_boot {
         true => bytes,
-        false => without_zeros(&*file, header_bytes, bytes)?,
+        false => without_holes(&*file, header_bytes, bytes)?,
     };
     Ok(Found {
         message: Some(OpenMessage::found(open, file, header_bytes, bytes)),
@@ -216,18 +240,27 @@ fn find_text(dir: &SessionDir, fold: &Fold, same_boot: bool) -> io::Result<Found
     })
 }
 
-/// How many of `len` bytes from `from` on remain when the zeros at their end are left out.
-fn without_zeros(file: &dyn StoredFile, from: u64, mut len: u64) -> io::Result<u64> {
+/// How many of `len` bytes from `from` on stand before the first hole that a power loss left:
+/// zeros up to the end, or up to where a sector of the disk ends. Other zeros are text. (A model's
+/// own NUL in such a place is taken for a hole, which costs the text after it.)
+fn without_holes(file: &dyn StoredFile, from: u64, len: u64) -> io::Result<u64> {
     let mut buffer = vec![0; CHUNK_BYTES];
-    while len > 0 {
-        let count = usize::try_from(len).map_or(CHUNK_BYTES, |len| len.min(CHUNK_BYTES));
-        let piece = &mut buffer[..count];
-        let start = len - count as u64;
-        read_full_at(file, piece, from + start)?;
-        if let Some(last) = piece.iter().rposition(|byte| *byte != 0) {
-            return Ok(start + last as u64 + 1);
+    let (mut offset, mut zeros_from) = (0, None);
+    while offset < len {
+        let left = usize::try_from(len - offset).map_or(CHUNK_BYTES, |left| left.min(CHUNK_BYTES));
+        let count = read_full_at(file, &mut buffer[..left], from + offset)?;
+        if count == 0 {
+            break;
         }
-        len = start;
+        for (at, byte) in (offset..).zip(&buffer[..count]) {
+            match (byte, zeros_from) {
+                (0, None) => zeros_from = Some(at),
+                (0, Some(_)) | (_, None) => {}
+                (_, Some(start)) if (from + at).is_multiple_of(SECTOR_BYTES) => return Ok(start),
+                (_, Some(_)) => zeros_from = None,
+            }
+        }
+        offset += count as u64;
     }
-    Ok(0)
+    Ok(zeros_from.unwrap_or(len))
 }

@@ -1,4 +1,11 @@
 //! Walking `events.jsonl` record by record, and telling a torn end from damage.
+//!
+//! A process that dies leaves the front of its last write. A machine that loses power may also
+//! keep the back of it and read as zeros in between, so what follows a broken line decides:
+//! each record says how many before it were written with it and not yet synced (`$batch`). One that
+//! was written after the broken line had been synced proves damage ([`Step::Damaged`]). If there is
+//! none and the broken part holds zeros, it is a write that the machine did not finish, provided
+//! that the machine was started anew since ([`Step::Hole`]).
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -46,6 +53,8 @@ pub(crate) enum Step<'a> {
     End,
     /// The trace of a write that did not finish, up to the end of the file.
     Torn,
+    /// The same if the machine was started anew since the write; else damage.
+    Hole,
     /// Something that is no record, with more after it.
     Damaged,
 }
@@ -108,10 +117,15 @@ impl Scanner {
             Err(Unsound::Misplaced) => Ok(Step::Damaged),
             Ok(_) | Err(Unsound::Broken) => {
                 let after = self.place.offset + len as u64;
-                if !record::swallows_a_record(body) && is_zero_from(&*self.file, after)? {
-                    Ok(Step::Torn)
-                } else {
+                if record::swallows_a_record(body) {
                     Ok(Step::Damaged)
+                } else if !is_zero_from(&*self.file, after)? {
+                    self.judge_hole()
+                } else if terminated {
+                    // All of it arrived, so that a process that died does not explain it.
+                    Ok(Step::Hole)
+                } else {
+                    Ok(Step::Torn)
                 }
             }
         }
@@ -121,12 +135,7 @@ impl Scanner {
     /// `None` at the end, else whether the line has its newline.
     fn fill(&mut self) -> io::Result<Option<bool>> {
         loop {
-            self.line.clear();
-            let most = RECORD_BYTES_MAX as u64 + 1;
-            let read = (&mut self.input)
-                .take(most)
-                .read_until(b'\n', &mut self.line)?;
-            if read == 0 {
+            if read_line(&mut self.input, &mut self.line)? == 0 {
                 return Ok(None);
             }
             if self.line == b"\n" && !self.place.crc_required {
@@ -137,6 +146,35 @@ impl Scanner {
             return Ok(Some(self.line.last() == Some(&b'\n')));
         }
     }
+
+    /// What a broken line is that has more than zeros after it; see the module's first lines.
+    fn judge_hole(&self) -> io::Result<Step<'static>> {
+        let stream = Stream::new(Arc::clone(&self.file), self.place.offset);
+        let mut input = BufReader::with_capacity(CHUNK_BYTES, stream);
+        let (mut line, mut zeros, mut whole) = (Vec::new(), false, false);
+        while read_line(&mut input, &mut line)? > 0 {
+            // A hole may have swallowed the newline before a record.
+            let start = line.iter().rposition(|byte| *byte == 0).map(|at| at + 1);
+            // Zeros behind the first whole record say nothing of what is before it.
+            zeros |= start.is_some() && !whole;
+            let after_zeros = line[start.unwrap_or(0)..].strip_suffix(b"\n");
+            let Some((seq, behind)) = after_zeros.and_then(record::written_with) else {
+                continue;
+            };
+            whole = true;
+            if self.place.next.0 < seq.0.saturating_sub(behind) {
+                return Ok(Step::Damaged);
+            }
+        }
+        Ok(if zeros { Step::Hole } else { Step::Damaged })
+    }
+}
+
+/// Reads a line of at most one record's length, with its newline; returns its length.
+fn read_line(input: &mut BufReader<Stream>, line: &mut Vec<u8>) -> io::Result<usize> {
+    line.clear();
+    let most = RECORD_BYTES_MAX as u64 + 1;
+    input.take(most).read_until(b'\n', line)
 }
 
 /// Whether nothing but zero bytes stands from `offset` to the end.

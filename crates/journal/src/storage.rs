@@ -7,6 +7,8 @@ use std::io;
 use std::sync::Arc;
 
 mod disk;
+#[cfg(feature = "test-support")]
+pub mod power;
 
 pub use disk::DiskStorage;
 
@@ -33,6 +35,8 @@ pub trait Storage: Send + Sync {
     fn sync_dir(&self, path: &str) -> io::Result<()>;
     /// What names this boot of the machine; `None` when it cannot be told.
     fn boot_id(&self) -> Option<String>;
+    /// Bytes that this process may still fill.
+    fn free_bytes(&self) -> io::Result<u64>;
 }
 
 /// An open file.

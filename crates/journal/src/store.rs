@@ -10,12 +10,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::clock::Timestamp;
-use domain::{Event, SessionId};
+use domain::event::SessionForked;
+use domain::{Event, EventSeq, PrincipalId, SessionId};
 
 use crate::blobs::BlobDir;
 use crate::lock::{self, Lock};
+use crate::scan::Place;
 use crate::storage::{Access, DiskStorage, Storage, StoredFile};
-use crate::{Meta, Reader, Recovery, StoreError, Stored, Writer, meta, recover};
+use crate::{
+    Meta, Reader, Recovery, StoreError, Stored, Verified, Writer, fork, meta, recover, verify,
+};
 
 /// Names of deleted sessions.
 const DELETED: &str = ".deleted";
@@ -45,6 +49,7 @@ impl FileStore {
         let shared = Arc::new(Shared {
             storage,
             doubtful: Mutex::default(),
+            damaged: Mutex::default(),
         });
         let store = Self { shared };
         store.clean_up();
@@ -61,23 +66,47 @@ impl FileStore {
         first: Vec<Event>,
         now: Timestamp,
     ) -> Result<(Writer, Vec<Arc<Stored>>), StoreError> {
-        let storage = self.storage();
-        for name in [
-            format!("{id}"),
-            format!("{id}.deleted"),
-            format!("{DELETED}/{id}"),
-        ] {
-            if storage.exists(&name)? {
-                return Err(StoreError::Exists);
-            }
-        }
-        let unborn = format!(".new-{id}");
-        let created = self.create_as(&unborn, id, first, now);
-        if created.is_err() {
-            // Nothing was acknowledged; what cannot be removed now goes with the next clean-up.
-            let _ = remove_tree(storage, &unborn, TREE_DEPTH_MAX);
-        }
-        created
+        self.make(id, |dir, lock, events| {
+            let mut writer = Writer::new(dir, lock, events, 0, Meta::new(id));
+            let stored = writer.append_first(first, now)?;
+            Ok((writer, stored))
+        })
+    }
+
+    /// Makes the session `to` from the first events of `from`: byte for byte all up to `at`, or,
+    /// if that lies inside a turn, up to the end of the last finished turn before it; and then
+    /// `session.forked`, which makes `owner` its owner. Durable when this returns, with no writer.
+    ///
+    /// `from` may be open elsewhere, and may be damaged after that place.
+    ///
+    /// # Errors
+    /// [`StoreError::NoFork`] at 0, past the head, or before the first finished turn if that leaves
+    /// nothing; [`StoreError::NotFound`]; [`StoreError::Exists`] if the id `to` was ever used;
+    /// [`StoreError::Damaged`] in `from`; or what made storing fail.
+    pub fn fork(
+        &self,
+        from: SessionId,
+        at: EventSeq,
+        to: SessionId,
+        owner: &PrincipalId,
+        now: Timestamp,
+    ) -> Result<Meta, StoreError> {
+        let source = self.session_dir(from);
+        let end = fork::find_end(&source, at)?;
+        let forked = SessionForked {
+            from: from.to_string(),
+            at: EventSeq(end.next.0 - 1),
+            owner: Some(owner.clone()),
+        };
+        let (writer, ()) = self.make(to, |dir, lock, events| {
+            let len = fork::copy(&source, end, &dir, &events)?;
+            let mut meta = Meta::new(to);
+            meta::fold_on(&dir, &events, Place::START, &mut meta)?;
+            let mut writer = Writer::new(dir, lock, events, len, meta);
+            writer.append_first(vec![forked.into()], now)?;
+            Ok((writer, ()))
+        })?;
+        Ok(writer.meta().clone())
     }
 
     /// Takes the lock, recovers, and calls `visit` for every event in order, including those that
@@ -96,6 +125,10 @@ impl FileStore {
     }
 
     /// Reads a session without a lock, beside a running writer.
+    ///
+    /// To pass over all events of a session (to export or to search it), call
+    /// [`Reader::read_after`] with the number of the last event it gave until it gives none, or
+    /// [`Reader::for_each`]; either holds no more than one batch in memory.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], or what made opening fail.
@@ -127,7 +160,26 @@ impl FileStore {
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Damaged`], or what made reading fail.
     pub fn meta(&self, id: SessionId) -> Result<Meta, StoreError> {
-        meta::load(self.storage(), id, &id.to_string())
+        meta::load(&self.session_dir(id))
+    }
+
+    /// Checks every event and every blob of a session, without a lock, in memory that does not
+    /// grow with the session. The torn end of a session that is being written is given time to
+    /// become whole; one that stays is in [`Verified::torn_bytes`] and is not damage.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::NewerFormat`], or what made reading fail. Damage is
+    /// no error: it is in [`Verified::damaged_at`].
+    pub fn verify(&self, id: SessionId) -> Result<Verified, StoreError> {
+        verify::verify(&self.session_dir(id))
+    }
+
+    /// Bytes that this process may still fill where the sessions are.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        Ok(self.storage().free_bytes()?)
     }
 
     /// Deletes a session for good; its name is never used again.
@@ -140,19 +192,46 @@ impl FileStore {
         let _lock = Lock::take(storage, &id.to_string())?;
         storage.rename(&id.to_string(), &format!("{id}.deleted"))?;
         storage.sync_dir("")?;
+        self.session_dir(id).note_sound();
         if let Err(error) = self.bury(id) {
             tracing::warn!(session = %id, %error, "a deleted session's files remain for now");
         }
         Ok(())
     }
 
-    fn create_as(
+    /// Makes a session under a name that nobody looks at, and gives it its own once all that
+    /// `fill` wrote is on disk.
+    fn make<T>(
+        &self,
+        id: SessionId,
+        fill: impl FnOnce(SessionDir, Lock, Arc<dyn StoredFile>) -> Result<(Writer, T), StoreError>,
+    ) -> Result<(Writer, T), StoreError> {
+        let storage = self.storage();
+        for name in [
+            format!("{id}"),
+            format!("{id}.deleted"),
+            format!("{DELETED}/{id}"),
+        ] {
+            if storage.exists(&name)? {
+                return Err(StoreError::Exists);
+            }
+        }
+        let unborn = format!(".new-{id}");
+        let made = self.make_as(&unborn, id, fill);
+        // Nothing was acknowledged; what cannot be removed now goes with the next clean-up. That
+        // it has no name must be durable first, or a power loss would bring back half of it.
+        if made.is_err() && storage.sync_dir("").is_ok() {
+            let _ = remove_tree(storage, &unborn, TREE_DEPTH_MAX);
+        }
+        made
+    }
+
+    fn make_as<T>(
         &self,
         unborn: &str,
         id: SessionId,
-        first: Vec<Event>,
-        now: Timestamp,
-    ) -> Result<(Writer, Vec<Arc<Stored>>), StoreError> {
+        fill: impl FnOnce(SessionDir, Lock, Arc<dyn StoredFile>) -> Result<(Writer, T), StoreError>,
+    ) -> Result<(Writer, T), StoreError> {
         let storage = self.storage();
         storage.create_dir(unborn)?;
         let lock = Lock::take(storage, unborn)?;
@@ -164,11 +243,10 @@ impl FileStore {
         let events = dir.open("events.jsonl", Access::Create)?;
         // There from the start, so that starting a message never has to sync the directory.
         dir.open("partial", Access::Create)?;
-        let mut writer = Writer::new(dir, lock, events, 0, Meta::new(id));
-        let stored = writer.append_first(first, now)?;
+        let (mut writer, made) = fill(dir, lock, events)?;
         storage.sync_dir(unborn)?;
         writer.take_name(id.to_string())?;
-        Ok((writer, stored))
+        Ok((writer, made))
     }
 
     /// Finishes a deletion whose rename is durable.
@@ -189,14 +267,22 @@ impl FileStore {
     /// Removes what a crash left of sessions being made or deleted.
     fn clean_up(&self) {
         let storage = self.storage();
+        let mut synced = false;
         for name in storage.list("").unwrap_or_default() {
             let deleted = name.strip_suffix(".deleted").and_then(|id| id.parse().ok());
+            let unborn = name.starts_with(".new-") && lock::is_abandoned(storage, &name);
+            if deleted.is_none() && !unborn {
+                continue;
+            }
+            // The new name first: a power loss must not bring back half of a session.
+            if !synced && let Err(error) = storage.sync_dir("") {
+                tracing::warn!(%error, "the rest of some sessions could not be removed");
+                return;
+            }
+            synced = true;
             let outcome = match deleted {
                 Some(id) => self.bury(id),
-                None if name.starts_with(".new-") && lock::is_abandoned(storage, &name) => {
-                    remove_tree(storage, &name, TREE_DEPTH_MAX)
-                }
-                None => Ok(()),
+                None => remove_tree(storage, &name, TREE_DEPTH_MAX),
             };
             if let Err(error) = outcome {
                 tracing::warn!(%name, %error, "the rest of a session could not be removed");
@@ -244,20 +330,42 @@ impl SessionDir {
         }
     }
 
+    /// Whether the session was last written on this boot of the machine.
+    pub(crate) fn is_same_boot(&self) -> bool {
+        lock::is_same_boot(self.storage(), &self.name)
+    }
+
+    /// Opening the session found that event `at` cannot be read. Only who holds the lock may say
+    /// so: to others a recovery under way may look like damage.
+    pub(crate) fn note_damage(&self, at: EventSeq) {
+        locked(&self.shared.damaged).insert(self.id, at);
+    }
+
+    /// All of the log could be read, or it is gone.
+    pub(crate) fn note_sound(&self) {
+        locked(&self.shared.damaged).remove(&self.id);
+    }
+
+    /// The event that is known to be unreadable: nothing from there on may be served, however a
+    /// reader got past it.
+    pub(crate) fn known_damage(&self) -> Option<EventSeq> {
+        locked(&self.shared.damaged).get(&self.id).copied()
+    }
+
     /// After a failed sync: nobody knows whether the bytes from `durable` on will reach the disk.
     pub(crate) fn doubt(&self, durable: u64) {
-        let mut doubtful = self.shared.doubtful();
+        let mut doubtful = locked(&self.shared.doubtful);
         let from = doubtful.entry(self.id).or_insert(durable);
         *from = durable.min(*from);
     }
 
     /// The first byte in doubt, if a sync failed in this process.
     pub(crate) fn doubtful(&self) -> Option<u64> {
-        self.shared.doubtful().get(&self.id).copied()
+        locked(&self.shared.doubtful).get(&self.id).copied()
     }
 
     pub(crate) fn no_more_doubt(&self) {
-        self.shared.doubtful().remove(&self.id);
+        locked(&self.shared.doubtful).remove(&self.id);
     }
 }
 
@@ -266,12 +374,13 @@ struct Shared {
     /// Sessions that a failed sync fenced, until recovery has written the bytes in doubt again:
     /// the kernel may call them clean though they never reached the disk.
     doubtful: Mutex<HashMap<SessionId, u64>>,
+    /// Sessions that could not be opened because of damage, and where it begins.
+    damaged: Mutex<HashMap<SessionId, EventSeq>>,
 }
 
-impl Shared {
-    fn doubtful(&self) -> MutexGuard<'_, HashMap<SessionId, u64>> {
-        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What a panic left behind is still a map of sessions.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Removes a directory and what is in it, down to `depth`. What is gone already is fine.

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::Arc;
 
 use domain::clock::Timestamp;
-use domain::event::{AssistantMessage, AssistantThought, MessageStarted, Text};
-use domain::limits::BLOB_BYTES_MIN;
+use domain::event::MessageStarted;
 use domain::{Event, EventSeq, SessionId};
 
+use crate::batch::Batch;
 use crate::blobs::NewBlob;
 use crate::lock::Lock;
 use crate::message::OpenMessage;
@@ -45,6 +45,8 @@ pub struct Writer {
     durable: u64,
     /// Bytes of them that a sync was asked for.
     handed: u64,
+    /// Records among those that no sync has confirmed.
+    behind: u64,
     meta: Meta,
     open: Option<OpenMessage>,
     fenced: bool,
@@ -93,10 +95,43 @@ impl Writer {
         entries: Vec<Entry>,
         now: Timestamp,
     ) -> Result<Vec<Arc<Stored>>, StoreError> {
-        self.refuse_if_fenced()?;
-        self.admit(&entries)?;
-        let appended = self.append_admitted(entries, now);
-        self.fence_after(appended)
+        self.append_group(vec![(entries, now)])
+            .pop()
+            .unwrap_or(Ok(Vec::new()))
+    }
+
+    /// Adds several appends with one write and one sync; each is stored whole or refused alone,
+    /// as by [`Self::append`], and numbered in this order.
+    pub fn append_group(
+        &mut self,
+        appends: Vec<(Vec<Entry>, Timestamp)>,
+    ) -> Vec<Result<Vec<Arc<Stored>>, StoreError>> {
+        let mut batch = Batch::after(self.meta.head, self.behind, self.open.is_some());
+        let mut outcomes: Vec<_> = appends
+            .into_iter()
+            .map(|(entries, now)| {
+                self.refuse_if_fenced()?;
+                let staged = batch.stage(entries, now, self.open.as_ref(), &self.dir.blobs());
+                self.fence_after(staged)
+            })
+            .collect();
+        if batch.is_empty() || outcomes.iter().all(Result::is_err) {
+            return outcomes;
+        }
+        let stored = match self.refuse_if_fenced() {
+            Ok(()) => self.commit(batch),
+            refused => refused,
+        };
+        if let Err(error) = self.fence_after(stored) {
+            // The first to wait is told all of it.
+            let mut told = outcomes.iter_mut().filter(|outcome| outcome.is_ok());
+            let first = told.next();
+            told.for_each(|outcome| *outcome = Err(error.share()));
+            if let Some(first) = first {
+                *first = Err(error);
+            }
+        }
+        outcomes
     }
 
     /// Opens a message: writes its `message.started` and begins `partial`. Not synced.
@@ -136,7 +171,16 @@ impl Writer {
         let events = (self.len > self.handed).then(|| Arc::clone(&self.events));
         self.handed = self.len;
         let partial = self.open.as_mut().and_then(OpenMessage::unsynced);
-        (events.is_some() || partial.is_some()).then_some(SyncJob { events, partial })
+        let files: Vec<_> = [events, partial].into_iter().flatten().collect();
+        if files.is_empty() {
+            return None;
+        }
+        Some(SyncJob::new(move || {
+            for file in files {
+                file.sync()?;
+            }
+            Ok(())
+        }))
     }
 
     /// Refuses everything from now on; for the caller whose [`SyncJob`] failed.
@@ -173,6 +217,7 @@ impl Writer {
             len,
             durable: len,
             handed: len,
+            behind: 0,
             meta,
             open: None,
             fenced: false,
@@ -185,7 +230,11 @@ impl Writer {
         first: Vec<Event>,
         now: Timestamp,
     ) -> Result<Vec<Arc<Stored>>, StoreError> {
-        self.append_admitted(first.into_iter().map(Entry::Event).collect(), now)
+        let entries = first.into_iter().map(Entry::Event).collect();
+        let mut batch = Batch::born(self.meta.head);
+        let stored = batch.stage(entries, now, None, &self.dir.blobs())?;
+        self.commit(batch)?;
+        Ok(stored)
     }
 
     /// Gives a new session's directory its name: from here on the session exists.
@@ -235,63 +284,18 @@ impl Writer {
         result
     }
 
-    fn admit(&self, entries: &[Entry]) -> Result<(), StoreError> {
-        let mut open = self.open.is_some();
-        for entry in entries {
-            match entry {
-                Entry::Event(Event::MessageStarted(_)) => return Err(StoreError::StartedBare),
-                Entry::Event(Event::AssistantMessage(_) | Event::AssistantThought(_)) if open => {
-                    return Err(StoreError::MessageOpen);
-                }
-                Entry::Event(_) => {}
-                Entry::EndMessage { .. } if open => open = false,
-                Entry::EndMessage { .. } => return Err(StoreError::NoMessage),
-            }
-        }
-        Ok(())
-    }
-
-    fn append_admitted(
-        &mut self,
-        entries: Vec<Entry>,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Stored>>, StoreError> {
-        if entries.is_empty() {
-            return Ok(Vec::new());
-        }
-        let ends_message = entries
-            .iter()
-            .any(|entry| matches!(entry, Entry::EndMessage { .. }));
-        let (mut lines, mut new_blobs) = (Vec::new(), Vec::new());
-        let mut appended = Vec::with_capacity(entries.len());
-        let mut seq = self.meta.head;
-        for entry in entries {
-            seq = seq.next();
-            let event = match entry {
-                Entry::Event(event) => shorten(event, &mut new_blobs),
-                Entry::EndMessage { partial } => {
-                    let open = self.open.as_ref().ok_or(StoreError::NoMessage)?;
-                    open.end(partial, &self.dir.blobs())?
-                }
-            };
-            let stored = Stored {
-                seq,
-                ts: now,
-                event,
-            };
-            record::encode(&stored, &mut lines, &mut new_blobs)?;
-            appended.push(Arc::new(stored));
-        }
-        self.store_blobs(&new_blobs)?;
-        self.write_lines(&lines)?;
+    /// Writes and syncs what is staged. From here on it is acknowledged.
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
+        self.store_blobs(&batch.new_blobs)?;
+        self.write_lines(&batch.lines)?;
         self.sync_events()?;
-        for stored in &appended {
+        for stored in &batch.stored {
             self.meta.apply(stored);
         }
-        if ends_message {
+        if batch.ends_message {
             self.close_message();
         }
-        Ok(appended)
+        Ok(())
     }
 
     fn start_admitted(
@@ -311,10 +315,11 @@ impl Writer {
             event: started.into(),
         };
         let (mut line, mut new_blobs) = (Vec::new(), Vec::new());
-        record::encode(&stored, &mut line, &mut new_blobs)?;
+        record::encode(&stored, self.behind, &mut line, &mut new_blobs)?;
         self.store_blobs(&new_blobs)?;
         // The event first: a `partial` that names an event not written is a leftover.
         self.write_lines(&line)?;
+        self.behind += 1;
         let file = self.dir.open("partial", Access::Create)?;
         self.open = Some(OpenMessage::begin(&message, file)?);
         self.meta.apply(&stored);
@@ -346,6 +351,7 @@ impl Writer {
         self.events.sync()?;
         self.durable = self.len;
         self.handed = self.len;
+        self.behind = 0;
         Ok(())
     }
 
@@ -362,36 +368,19 @@ impl Writer {
 
 /// Syncs what was written when it was handed out. Runs on any thread, beside its [`Writer`].
 #[must_use = "nothing is synced until it runs"]
-pub struct SyncJob {
-    events: Option<Arc<dyn StoredFile>>,
-    partial: Option<Arc<dyn StoredFile>>,
-}
+pub struct SyncJob(Box<dyn FnOnce() -> Result<(), StoreError> + Send>);
 
 impl SyncJob {
+    /// A job of another store.
+    pub fn new(sync: impl FnOnce() -> Result<(), StoreError> + Send + 'static) -> Self {
+        Self(Box::new(sync))
+    }
+
     /// Syncs, once. After a failure the session must be fenced: see [`Writer::fence`].
     ///
     /// # Errors
     /// What made the disk fail.
     pub fn run(self) -> Result<(), StoreError> {
-        for file in [self.events, self.partial].into_iter().flatten() {
-            file.sync()?;
-        }
-        Ok(())
+        (self.0)()
     }
-}
-
-/// Moves the text of a finished message out of the event if it is long.
-fn shorten(mut event: Event, new_blobs: &mut Vec<NewBlob>) -> Event {
-    if let Event::AssistantMessage(AssistantMessage { text, .. })
-    | Event::AssistantThought(AssistantThought { text, .. }) = &mut event
-        && let Text::Inline(long) = text
-        && long.len() > BLOB_BYTES_MIN
-    {
-        let blob = NewBlob::new(std::mem::take(long));
-        *text = Text::Blob {
-            sha256: blob.sha256.clone(),
-        };
-        new_blobs.push(blob);
-    }
-    event
 }

@@ -16,7 +16,7 @@ mod update;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -99,6 +99,12 @@ impl AcpClient {
     pub fn in_directory(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = cwd.into();
         self
+    }
+
+    /// The directory that new sessions work in.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.cwd
     }
 
     /// Stops judging what the agent sends; only for tests about something that is not ACP v1.

@@ -17,6 +17,7 @@ pub struct Home {
     environment: Vec<(String, String)>,
     arguments: Vec<String>,
     model: Option<String>,
+    wrapper: Vec<String>,
 }
 
 impl Home {
@@ -34,6 +35,7 @@ impl Home {
             environment: Vec::new(),
             arguments: Vec::new(),
             model: None,
+            wrapper: Vec::new(),
         };
         for folder in [home.workspace(), home.user_dir()] {
             std::fs::create_dir(&folder)
@@ -64,6 +66,13 @@ impl Home {
         self
     }
 
+    /// Starts every program from here through another, as `unshare --mount`.
+    #[must_use]
+    pub fn under<'a>(mut self, wrapper: impl IntoIterator<Item = &'a &'a str>) -> Self {
+        self.wrapper = wrapper.into_iter().map(ToString::to_string).collect();
+        self
+    }
+
     /// Changes the model of programs started from now on.
     ///
     /// # Panics
@@ -82,6 +91,12 @@ impl Home {
     #[must_use]
     pub fn workspace(&self) -> PathBuf {
         self.place.path().join("workspace")
+    }
+
+    /// Leaves everything where it is when this goes, for a person to look at; says where.
+    pub fn keep(&mut self) -> PathBuf {
+        self.place.disable_cleanup(true);
+        self.place.path().to_owned()
     }
 
     /// The model's script, for `--model script:FILE`.
@@ -115,7 +130,14 @@ impl Home {
     /// `fastness COMMAND` in this home, with all streams piped; killed when dropped.
     #[must_use]
     pub fn command(&self, command: &str) -> Command {
-        let mut program = self.clean(&self.binary);
+        let mut program = match self.wrapper.split_first() {
+            Some((wrapper, arguments)) => {
+                let mut program = self.clean(wrapper);
+                program.args(arguments).arg(&self.binary);
+                program
+            }
+            None => self.clean(&self.binary),
+        };
         program.args(self.arguments(command));
         program
     }

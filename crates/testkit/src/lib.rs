@@ -9,10 +9,13 @@
 
 pub mod client;
 pub mod home;
+pub mod journal;
+pub mod kill;
 pub mod model;
 pub mod oracle;
 pub mod peers;
 pub mod program;
+pub mod random;
 pub mod script;
 mod wait;
 

@@ -105,6 +105,11 @@ impl Program {
         &self.home
     }
 
+    /// The place the server lives in, to change it.
+    pub fn home_mut(&mut self) -> &mut Home {
+        &mut self.home
+    }
+
     /// The server's process id, while it runs.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
@@ -165,6 +170,12 @@ impl Program {
             self.terminate().await;
         }
         Self::serve_in(self.home).await
+    }
+
+    /// The place alone, after ending the server.
+    #[must_use]
+    pub fn into_home(self) -> Home {
+        self.home
     }
 
     fn signal(&self, signal: Signal) {

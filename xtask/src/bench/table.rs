@@ -23,9 +23,13 @@ pub(super) struct Row<'a> {
 
 impl Table {
     pub(super) fn push(&mut self, row: Row<'_>) {
-        let ratio = row
-            .ratio
-            .map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.1}×"));
+        let ratio = row.ratio.map_or_else(
+            || "–".to_owned(),
+            |ratio| match ratio {
+                small if small < 2.0 => format!("{small:.2}×"),
+                large => format!("{large:.1}×"),
+            },
+        );
         let or_dash = |text: String| {
             if text.is_empty() {
                 "–".to_owned()

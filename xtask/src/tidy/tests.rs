@@ -2,7 +2,7 @@
 
 use super::rust::{before_inline_tests, code_only};
 use super::source::check_length;
-use super::{Graph, check, check_graph, crates, source, text};
+use super::{Graph, check, check_graph, crates, faults, source, text};
 use crate::steps;
 use crate::tree::Tree;
 
@@ -299,6 +299,34 @@ fn a_link_that_leads_nowhere_is_found() {
         ("docs/guide.md", page),
     ]);
     check_findings(&text::links(&tree), &["missing.md", "README.md#nothing"]);
+}
+
+#[test]
+fn a_fault_that_nothing_shows_is_found() {
+    let list = r#"[{"id": "F01", "area": "log"}, {"id": "F02", "area": "log"},
+        {"id": "F03", "area": "log"}, {"id": "F04", "area": "log"}, {"id": "F05", "area": "net"}]"#;
+    let guide = "\
+| F01 | a | `f_01_survives`; `cargo xtask soak kill` |
+| F02 | b | `f_02_gone`, `helper` |
+| F03 | `f_01_survives` | by faith |
+";
+    let tree = Tree::of([
+        ("crates/cli/tests/data/faults.json", list),
+        ("docs/guides/durability.md", guide),
+        (
+            "crates/a/tests/it/main.rs",
+            "#[tokio::test]\nasync fn f_01_survives() {}\nfn helper() {}\n// #[test]\n// fn f_02_gone() {}",
+        ),
+    ]);
+    check_findings(
+        &faults::are_shown(&tree),
+        &[
+            "F02 names `f_02_gone`",
+            "F02 names `helper`",
+            "F03 names no test",
+            "no row for F04",
+        ],
+    );
 }
 
 #[test]

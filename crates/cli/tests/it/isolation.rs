@@ -170,3 +170,32 @@ async fn sessions_run_at_the_same_time_and_do_not_mix() {
     );
     assert!(one.take_updates(&b).is_empty());
 }
+
+#[tokio::test]
+async fn a_02_a_session_of_stdio_is_not_there_for_a_websocket_and_the_other_way_round() {
+    let home = testkit::Home::new(crate::support::binary(), echo());
+    let mut stdio = AcpClient::spawn(&home, "serve", &["--stdio", "--listen", "127.0.0.1:0"]);
+    stdio.initialize().await;
+    let announced = home.data_dir().join("server.json");
+    testkit::wait_for("the server is announced", || announced.exists()).await;
+    let announced: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(announced).unwrap()).unwrap();
+    let token = std::fs::read_to_string(home.data_dir().join("token")).unwrap();
+    let url = announced["url"].as_str().unwrap().replace("http", "ws") + "/acp";
+    let socket = AcpClient::dial_ws(&url, Some(&token)).await.unwrap();
+    let mut socket = socket.in_directory(home.workspace());
+    socket.initialize().await;
+    let (on_stdio, on_socket) = (stdio.new_session().await, socket.new_session().await);
+    assert_eq!(
+        socket.try_prompt(&on_stdio, "hi").await.unwrap_err().code,
+        -32002
+    );
+    assert_eq!(
+        stdio.try_prompt(&on_socket, "hi").await.unwrap_err().code,
+        -32002
+    );
+    assert_eq!(stdio.prompt(&on_stdio, "one").await.text, "you said one");
+    assert_eq!(socket.prompt(&on_socket, "two").await.text, "you said two");
+    assert!(stdio.take_updates(&on_socket).is_empty());
+    assert!(socket.take_updates(&on_stdio).is_empty());
+}

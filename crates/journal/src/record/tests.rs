@@ -5,7 +5,7 @@ use domain::event::{SessionClosed, Unknown};
 use domain::{Event, EventSeq};
 use serde_json::json;
 
-use super::{Unsound, check, decode, encode, replace_lone_surrogates};
+use super::{Unsound, check, decode, encode, replace_lone_surrogates, written_with};
 use crate::blobs::BlobSource;
 use crate::{StoreError, Stored};
 
@@ -34,7 +34,7 @@ fn line(event: Event) -> String {
         event,
     };
     let mut out = Vec::new();
-    encode(&stored, &mut out, &mut Vec::new()).unwrap();
+    encode(&stored, 0, &mut out, &mut Vec::new()).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -137,7 +137,28 @@ fn what_could_not_be_read_back_is_not_written() {
         event: nested(127),
     };
     let mut out = b"before".to_vec();
-    let refused = encode(&stored, &mut out, &mut Vec::new());
+    let refused = encode(&stored, 0, &mut out, &mut Vec::new());
     assert!(matches!(refused, Err(StoreError::TooLarge)));
     assert_eq!(out, b"before");
+}
+
+#[test]
+fn a_record_says_how_many_before_it_may_be_lost_with_it() {
+    let stored = Stored {
+        seq: EventSeq(7),
+        ts: Timestamp(1.0),
+        event: unknown(json!({"$batch": 5, "text": ",\"$batch\":9"})),
+    };
+    for behind in [0, 3, 120] {
+        let mut out = Vec::new();
+        encode(&stored, behind, &mut out, &mut Vec::new()).unwrap();
+        let line = out.strip_suffix(b"\n").unwrap();
+        assert_eq!(written_with(line), Some((EventSeq(7), behind)));
+        let record = check(line, EventSeq(7), true).unwrap();
+        assert_eq!(record.behind, behind);
+        // It is the journal's word, not the event's.
+        let event = decode(&record, &NoBlobs).unwrap().event;
+        assert_eq!(event, unknown(json!({"text": ",\"$batch\":9"})));
+        assert_eq!(written_with(&line[1..]), None);
+    }
 }

@@ -26,10 +26,7 @@ impl DiskStorage {
     /// # Errors
     /// If they cannot be made or opened, or if `name` is a link.
     pub fn open(parent: &Path, name: &str) -> io::Result<Self> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)?;
+        create_synced(parent)?;
         let parent = fs::open(parent, directory() - OFlags::NOFOLLOW, Mode::empty())?;
         match fs::mkdirat(&parent, name, Mode::RWXU) {
             Ok(()) => fs::fsync(&parent)?,
@@ -135,6 +132,11 @@ impl Storage for DiskStorage {
         File::from(file).take(64).read_to_string(&mut text).ok()?;
         Some(text.trim().to_owned()).filter(|id| !id.is_empty())
     }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let stat = fs::fstatvfs(&self.root)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
 }
 
 struct DiskFile(File);
@@ -172,6 +174,26 @@ impl StoredFile for DiskFile {
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+/// Makes a directory and those above it that are missing, each durable before the next.
+fn create_synced(path: &Path) -> io::Result<()> {
+    let above = match path.parent() {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+        None => return Ok(()),
+    };
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_synced(above)?;
+            DirBuilder::new().mode(0o700).create(path)?;
+        }
+        Err(_) if path.is_dir() => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let above = fs::open(above, directory() - OFlags::NOFOLLOW, Mode::empty())?;
+    Ok(fs::fsync(above)?)
 }
 
 fn directory() -> OFlags {

@@ -70,6 +70,9 @@ impl Storage for Flaky {
     fn boot_id(&self) -> Option<String> {
         self.disk.boot_id()
     }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
 }
 
 impl StoredFile for FlakyFile {

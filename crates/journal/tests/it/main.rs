@@ -5,7 +5,12 @@
 mod appending;
 mod damage;
 mod failing;
+mod forking;
+mod golden;
+mod grouping;
+mod processes;
 mod recovering;
 mod sharing;
+mod soaking;
 mod streaming;
 mod world;

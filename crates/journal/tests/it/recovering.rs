@@ -8,7 +8,7 @@ use journal::Entry;
 use crate::world::{NOW, World, entries, message, notice, text, texts, turn_started};
 
 #[test]
-fn c_06_a_last_record_cut_at_any_byte_is_cut_back_and_kept() {
+fn c_06_f_04_a_last_record_cut_at_any_byte_is_cut_back_and_kept() {
     let (whole, writer) = World::with(vec![notice("kept"), notice("the last é\u{2028}")]);
     drop(writer);
     let log = whole.bytes("events.jsonl");
@@ -32,7 +32,7 @@ fn c_06_a_last_record_cut_at_any_byte_is_cut_back_and_kept() {
 }
 
 #[test]
-fn c_06_a_tail_of_zeros_or_a_last_record_that_does_not_match_is_torn() {
+fn c_06_f_06_a_tail_of_zeros_or_a_last_record_that_does_not_match_is_torn() {
     let (whole, writer) = World::with(vec![notice("kept"), notice("last")]);
     drop(writer);
     let log = whole.bytes("events.jsonl");
@@ -190,7 +190,7 @@ fn text_that_turned_to_garbage_is_cut_before_it_and_raises_the_epoch() {
 }
 
 #[test]
-fn logs_of_other_tools_load_and_go_on_with_checksums() {
+fn f_17_logs_of_other_tools_load_and_go_on_with_checksums() {
     let log = concat!(
         r#"{"seq":1,"ts":1600000000,"type":"user.message","text":"hi","blocks":[]}"#,
         "\n",

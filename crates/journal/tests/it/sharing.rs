@@ -30,7 +30,7 @@ fn a_second_writer_is_refused_and_told_who_holds_the_session() {
 }
 
 #[test]
-fn a_hundred_sessions_are_written_at_once() {
+fn c_01_f_13_a_hundred_sessions_are_written_at_once() {
     let world = World::new();
     let open = |_| {
         let id = domain::SessionId::random();

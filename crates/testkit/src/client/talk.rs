@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{AcpClient, Answer, Choice, RequestId, RpcError, Update};
+use crate::program::DEADLINE;
 
 impl AcpClient {
     /// Introduces a client that offers nothing, so that tools run on the server.
@@ -111,6 +113,20 @@ impl AcpClient {
     ) -> Result<Answer, RpcError> {
         let result = self.wait(id).await?;
         Ok(Answer::new(self.take_updates(session), result))
+    }
+
+    /// Waits for the answer to a request; `None` if the connection ends first.
+    ///
+    /// # Panics
+    /// If neither comes in time.
+    pub async fn wait_or_end(&mut self, id: &RequestId) -> Option<Result<Value, RpcError>> {
+        let key = id.as_json().to_string();
+        let deadline = Instant::now() + DEADLINE;
+        while self.ended.is_none() && !self.answers.contains_key(&key) {
+            self.pump(deadline, &format!("the answer to request {key}"))
+                .await;
+        }
+        self.answers.remove(&key)
     }
 
     /// Cancels the session's running turn.

@@ -1,0 +1,376 @@
+//! What an event means to a reader, and which event allowed which tool run.
+//!
+//! A [`Transcript`] follows the events in order; each becomes a [`Piece`] that a terminal, a
+//! document or a page puts into its own words.
+
+use std::collections::HashMap;
+
+use domain::event::{
+    AnswerOutcome, PermissionOption, PermissionOptionKind, StopReason, Text, ToolStatus,
+    TurnResult, Usage,
+};
+use domain::{CallId, Event, EventSeq};
+use journal::Stored;
+use serde_json::Value;
+
+use crate::render::one_line;
+
+/// Questions and calls that were begun and not ended yet.
+#[derive(Debug, Default)]
+pub(super) struct Transcript {
+    calls: HashMap<CallId, Call>,
+    /// Open questions: about which call, and which answers allow for good.
+    questions: HashMap<String, (CallId, Vec<PermissionOption>)>,
+    /// Tools that an answer allowed for the rest of the session.
+    always: HashMap<String, EventSeq>,
+}
+
+/// A tool call that was proposed.
+#[derive(Debug)]
+struct Call {
+    name: String,
+    proposed: EventSeq,
+    /// Whether a person was asked.
+    is_asked: bool,
+    answered: Option<EventSeq>,
+}
+
+/// What an event means to a reader.
+#[derive(Debug, PartialEq)]
+pub(super) enum Piece<'a> {
+    /// Somebody said something.
+    Message {
+        who: Who,
+        text: Words<'a>,
+        /// Whether it was cut short.
+        is_cut: bool,
+    },
+    /// The model wants a tool to run.
+    Call {
+        name: &'a str,
+        title: &'a str,
+        input: &'a Value,
+    },
+    /// How a tool call ended.
+    Outcome {
+        name: String,
+        status: ToolStatus,
+        text: &'a str,
+        allowed: Option<Allowed>,
+    },
+    /// Something worth a line.
+    Line { text: String, tone: Tone },
+    /// Nothing that a reader misses.
+    Silent,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// The person.
+    You,
+    /// The person, while a turn was running.
+    Queued,
+    /// The model.
+    Assistant,
+    /// The model, thinking.
+    Thought,
+    /// The server itself.
+    Server,
+}
+
+/// Words in place or in the store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Words<'a> {
+    /// In the event.
+    Plain(&'a str),
+    /// In the event, or in a blob.
+    Stored(&'a Text),
+}
+
+/// How prominent a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// As the rest.
+    Plain,
+    /// Something went well.
+    Good,
+    /// Something went wrong.
+    Bad,
+}
+
+/// Why a tool was allowed to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// A person's answer, stored as this event.
+    Answer(EventSeq),
+    /// An earlier answer that covers the whole session.
+    Always(EventSeq),
+    /// The rules, when the call was stored as this event.
+    Rules(EventSeq),
+}
+
+impl Who {
+    /// As it is shown.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::You => "you",
+            Self::Queued => "you (queued)",
+            Self::Assistant => "assistant",
+            Self::Thought => "thought",
+            Self::Server => "fastness",
+        }
+    }
+}
+
+impl Allowed {
+    /// As it is shown.
+    pub(super) fn sentence(self) -> String {
+        match self {
+            Self::Answer(seq) => format!("allowed by event {seq}"),
+            Self::Always(seq) => format!("allowed for the session by event {seq}"),
+            Self::Rules(seq) => format!("allowed by the rules at event {seq}"),
+        }
+    }
+}
+
+/// How a tool call ended, as it is shown.
+pub(super) fn status_name(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Completed => "completed",
+        ToolStatus::Failed => "failed",
+        ToolStatus::Denied => "denied",
+        ToolStatus::Cancelled => "cancelled",
+        ToolStatus::NotRun => "did not run",
+        ToolStatus::Unknown => "may have run: the process died",
+    }
+}
+
+impl Transcript {
+    /// Takes the next event.
+    pub(super) fn read<'a>(&mut self, stored: &'a Stored) -> Piece<'a> {
+        let said = |who, text| Piece::Message {
+            who,
+            text,
+            is_cut: false,
+        };
+        match &stored.event {
+            Event::UserMessage(event) => said(Who::You, Words::Plain(&event.text)),
+            Event::PromptQueued(event) => said(Who::Queued, Words::Plain(&event.text)),
+            Event::Notice(event) => said(Who::Server, Words::Plain(&event.text)),
+            Event::AssistantMessage(event) => Piece::Message {
+                who: Who::Assistant,
+                text: Words::Stored(&event.text),
+                is_cut: event.partial,
+            },
+            Event::AssistantThought(event) => Piece::Message {
+                who: Who::Thought,
+                text: Words::Stored(&event.text),
+                is_cut: event.partial,
+            },
+            Event::ToolUse(_)
+            | Event::ToolResult(_)
+            | Event::PermissionAsked(_)
+            | Event::PermissionAnswered(_) => self.read_call(stored),
+            Event::SessionCreated(_)
+            | Event::TurnStarted(_)
+            | Event::MessageStarted(_)
+            | Event::UsageRecorded(_) => Piece::Silent,
+            Event::SessionUpdated(_)
+            | Event::PromptDropped(_)
+            | Event::ModeChanged(_)
+            | Event::TurnResult(_)
+            | Event::TurnInterrupted(_)
+            | Event::SessionRecovered(_)
+            | Event::SessionForked(_)
+            | Event::SessionClosed(_)
+            | Event::Unknown(_) => line(&stored.event),
+        }
+    }
+
+    /// An event about a tool call.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the others are told apart before"
+    )]
+    fn read_call<'a>(&mut self, stored: &'a Stored) -> Piece<'a> {
+        match &stored.event {
+            Event::ToolUse(event) => {
+                let call = Call {
+                    name: event.name.clone(),
+                    proposed: stored.seq,
+                    is_asked: false,
+                    answered: None,
+                };
+                self.calls.insert(event.call_id.clone(), call);
+                Piece::Call {
+                    name: &event.name,
+                    title: &event.title,
+                    input: &event.input,
+                }
+            }
+            Event::PermissionAsked(event) => {
+                let options: Vec<_> = event.options.iter().map(|o| o.option_id.as_str()).collect();
+                let text = format!(
+                    "may {} run? {}",
+                    self.tool(&event.call_id),
+                    one_line(&options.join(", "))
+                );
+                if let Some(call) = self.calls.get_mut(&event.call_id) {
+                    call.is_asked = true;
+                }
+                let question = (event.call_id.clone(), event.options.clone());
+                self.questions.insert(event.id.to_string(), question);
+                plain(text)
+            }
+            Event::PermissionAnswered(event) => {
+                let question = self.questions.remove(event.id.as_str());
+                let option = event.option_id.as_deref();
+                if event.outcome == AnswerOutcome::Allowed
+                    && let Some((call, options)) = question
+                {
+                    self.allow(&call, stored.seq, option, &options);
+                }
+                let by = event.by.as_deref().map(|by| format!(" by {by}"));
+                let option = option.map(|option| format!(" ({option})"));
+                let (by, option) = (by.unwrap_or_default(), option.unwrap_or_default());
+                let (word, tone) = outcome(event.outcome);
+                Piece::Line {
+                    text: one_line(&format!("{word}{by}{option}")),
+                    tone,
+                }
+            }
+            Event::ToolResult(event) => {
+                let call = self.calls.remove(&event.call_id);
+                let allowed = call.as_ref().and_then(|call| self.why(call, event.status));
+                Piece::Outcome {
+                    name: call.map_or_else(|| "tool".to_owned(), |call| one_line(&call.name)),
+                    status: event.status,
+                    text: &event.text,
+                    allowed,
+                }
+            }
+            other => line(other),
+        }
+    }
+
+    fn allow(
+        &mut self,
+        call: &CallId,
+        by: EventSeq,
+        option: Option<&str>,
+        options: &[PermissionOption],
+    ) {
+        let Some(call) = self.calls.get_mut(call) else {
+            return;
+        };
+        call.answered = Some(by);
+        let chosen = options
+            .iter()
+            .find(|o| Some(o.option_id.as_str()) == option);
+        if chosen.is_some_and(|chosen| chosen.kind == PermissionOptionKind::AllowAlways) {
+            self.always.insert(call.name.clone(), by);
+        }
+    }
+
+    /// Which event let the call run, if it may have run.
+    fn why(&self, call: &Call, status: ToolStatus) -> Option<Allowed> {
+        if matches!(status, ToolStatus::Denied | ToolStatus::NotRun) {
+            return None;
+        }
+        match (call.answered, self.always.get(&call.name)) {
+            (Some(answer), _) => Some(Allowed::Answer(answer)),
+            (None, _) if call.is_asked => None,
+            (None, Some(always)) => Some(Allowed::Always(*always)),
+            (None, None) => Some(Allowed::Rules(call.proposed)),
+        }
+    }
+
+    fn tool(&self, call: &CallId) -> String {
+        let call = self.calls.get(call);
+        call.map_or_else(|| "a tool".to_owned(), |call| one_line(&call.name))
+    }
+}
+
+/// An event that a line says all about.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others are told apart before"
+)]
+fn line(event: &Event) -> Piece<'_> {
+    let bad = |text| Piece::Line {
+        text,
+        tone: Tone::Bad,
+    };
+    match event {
+        Event::TurnResult(result) => turn_end(result),
+        Event::TurnInterrupted(event) => bad(format!("turn {} was interrupted", event.turn.0)),
+        Event::SessionRecovered(event) => bad(format!(
+            "recovered after a crash: what was shown from event {} on may have changed",
+            event.from
+        )),
+        Event::PromptDropped(event) => {
+            plain(format!("the prompt of event {} was dropped", event.queued))
+        }
+        Event::ModeChanged(event) => plain(format!("mode {}", one_line(&event.mode))),
+        Event::SessionForked(event) => plain(format!(
+            "forked from {} at event {}",
+            one_line(&event.from),
+            event.at
+        )),
+        Event::SessionClosed(_) => plain("closed".to_owned()),
+        Event::SessionUpdated(event) => match &event.title {
+            Some(title) => plain(format!("title: {}", one_line(title))),
+            None => plain("settings changed".to_owned()),
+        },
+        other => {
+            let fields = other.fields_to_string().unwrap_or_default();
+            plain(one_line(&format!("{} {fields}", other.kind())))
+        }
+    }
+}
+
+fn turn_end(result: &TurnResult) -> Piece<'static> {
+    let turn = result.turn.0;
+    let (how, tone) = match (&result.error, result.stop_reason) {
+        (Some(error), _) => {
+            let kind = serde_json::to_value(error.kind).unwrap_or_default();
+            let kind = kind.as_str().unwrap_or("error").to_owned();
+            (format!("failed: {kind}"), Tone::Bad)
+        }
+        (None, Some(StopReason::EndTurn)) => ("ended".to_owned(), Tone::Good),
+        (None, reason) => {
+            let reason = serde_json::to_value(reason).unwrap_or_default();
+            let reason = reason.as_str().unwrap_or("unknown").to_owned();
+            (format!("ended: {reason}"), Tone::Plain)
+        }
+    };
+    let tokens = result.usage.filter(|usage| *usage != Usage::default());
+    let tokens = tokens.map_or_else(String::new, |usage| {
+        let (read, written) = (usage.input_tokens, usage.output_tokens);
+        format!(", {read} tokens read, {written} written")
+    });
+    Piece::Line {
+        text: format!("turn {turn} {how}{tokens}"),
+        tone,
+    }
+}
+
+fn outcome(outcome: AnswerOutcome) -> (&'static str, Tone) {
+    match outcome {
+        AnswerOutcome::Allowed => ("allowed", Tone::Good),
+        AnswerOutcome::Denied => ("denied", Tone::Bad),
+        AnswerOutcome::Cancelled => ("withdrawn", Tone::Plain),
+        AnswerOutcome::Expired => ("not answered in time", Tone::Bad),
+    }
+}
+
+fn plain(text: String) -> Piece<'static> {
+    Piece::Line {
+        text,
+        tone: Tone::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests;

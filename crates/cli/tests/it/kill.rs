@@ -1,0 +1,216 @@
+//! Faults from outside: the process is killed, the disk is full, files may not grow.
+//!
+//! Names begin with the row of `faults.json` that they answer.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::{Value, json};
+use testkit::kill::{self, Plan};
+use testkit::script::{Script, say, stream};
+use testkit::{AcpClient, Home, Program, RpcError};
+
+use crate::support::{binary, serve_with};
+
+/// Rounds of the kill harness in every run; `cargo xtask soak kill` has more.
+const ROUNDS: u64 = 25;
+
+/// Chooses when the server dies; any other would do.
+const SEED: u64 = 3;
+
+#[tokio::test]
+async fn f_01_a_server_killed_at_any_moment_loses_nothing_that_was_seen() {
+    let plan = Plan {
+        binary: binary().into(),
+        seed: SEED,
+        rounds: ROUNDS,
+    };
+    let report = kill::run(&plan, &mut |_| {})
+        .await
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{report}");
+    assert_eq!(report.rounds, ROUNDS);
+    assert!(report.answered > 0 && report.interrupted > 0, "{report}");
+}
+
+#[tokio::test]
+async fn f_11_a_file_size_limit_is_an_error_of_that_session_and_kills_nothing() {
+    // Without the check of free space: the limit is what must be noticed.
+    let settings = [("FASTNESS_LIMITS_DISK_FREE_MIN", "0")];
+    let script = Script::new().call([stream(&"words ".repeat(200), 4, 0), say("${prompt}")]);
+    let server = serve_with(script, &settings).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let (long, other) = (client.new_session().await, client.new_session().await);
+    limit_file_size(&server, Some(48 * 1024));
+    let (answered, error) = prompt_until_refused(&mut client, &long).await;
+    assert!(answered.len() > 2, "{answered:?}");
+    check_storage_error(&error, &["storage_full", "storage_failed"]);
+    // The process lives, other sessions work, and nobody can write the full one.
+    client.prompt(&other, "are you there").await;
+    let refused = client.try_prompt(&long, "again").await;
+    check_storage_error(&refused.unwrap_err(), &["storage_full", "storage_failed"]);
+
+    limit_file_size(&server, None);
+    client.prompt(&long, "with room again").await;
+    let server = server.restart().await;
+    let events = strictly(server.home(), &long);
+    check_prompts(&events, &answered);
+    check_prompts(&events, &["with room again".to_owned()]);
+    check_prompts(
+        &strictly(server.home(), &other),
+        &["are you there".to_owned()],
+    );
+}
+
+#[tokio::test]
+async fn f_11_what_was_acknowledged_under_a_file_size_limit_is_there_without_it() {
+    let settings = [("FASTNESS_LIMITS_DISK_FREE_MIN", "0")];
+    let script = Script::new().call([stream(&"words ".repeat(200), 4, 0), say("${prompt}")]);
+    let mut server = serve_with(script, &settings).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    limit_file_size(&server, Some(48 * 1024));
+    let (answered, _) = prompt_until_refused(&mut client, &session).await;
+    server.kill9().await;
+    let server = server.restart().await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.load_session(&session).await.unwrap();
+    client.prompt(&session, "in a new process").await;
+    check_prompts(&strictly(server.home(), &session), &answered);
+}
+
+#[tokio::test]
+async fn f_07_a_full_disk_is_told_to_the_client_and_forgotten_when_there_is_space() {
+    let script = Script::new().call([stream(&"words ".repeat(100), 4, 0), say("${prompt}")]);
+    let Some(disk) = SmallDisk::serve(script).await else {
+        panic!(
+            "a small disk cannot be mounted here: neither as root nor in a user namespace; \
+             run the tests where `unshare --map-root-user --mount` works"
+        );
+    };
+    let mut client = AcpClient::connect_ws(&disk.server).await;
+    let (session, other) = (client.new_session().await, client.new_session().await);
+    let before = client.try_prompt(&session, "with room").await.map(drop);
+    assert_eq!(before, Ok(()));
+
+    let ballast = disk.fill();
+    let (answered, error) = prompt_until_refused(&mut client, &session).await;
+    check_storage_error(&error, &["storage_full"]);
+    let refused = client.try_prompt(&other, "and here").await;
+    check_storage_error(&refused.unwrap_err(), &["storage_full"]);
+
+    std::fs::remove_file(ballast).unwrap();
+    client.prompt(&session, "space again").await;
+    client.prompt(&other, "here too").await;
+    let events = testkit::journal::read_strictly(&disk.journal(&session)).unwrap();
+    check_prompts(&events, &["with room".to_owned(), "space again".to_owned()]);
+    check_prompts(&events, &answered);
+    testkit::journal::read_strictly(&disk.journal(&other)).unwrap();
+}
+
+/// A server whose sessions are on a disk of a few hundred KiB, in a mount namespace of its own: it
+/// goes with the server, and nobody else sees it.
+struct SmallDisk {
+    server: Program,
+    /// The disk as seen from outside.
+    sessions: PathBuf,
+}
+
+impl SmallDisk {
+    /// As root, or else as anyone in a user namespace; `None` where neither may mount.
+    async fn serve(script: Script) -> Option<Self> {
+        const MOUNT: &str =
+            "mount -t tmpfs -o size=256k,mode=700 none \"$DISK\" && exec \"$0\" \"$@\"";
+        let home = Home::new(binary(), script).env("FASTNESS_LIMITS_DISK_FREE_MIN", "0");
+        let way = if can_mount(&home, &["--mount"]).await {
+            vec!["unshare", "--mount"]
+        } else if can_mount(&home, &["--map-root-user", "--mount"]).await {
+            vec!["unshare", "--map-root-user", "--mount"]
+        } else {
+            return None;
+        };
+        let disk = home.data_dir().join("sessions");
+        let mut folder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
+        folder.recursive(true).create(&disk).unwrap();
+        let home = home
+            .env("DISK", disk.display())
+            .under(way.iter().chain(&["sh", "-c", MOUNT]));
+        let server = Program::serve_in(home).await;
+        let root = PathBuf::from(format!("/proc/{}/root", server.pid().unwrap()));
+        let sessions = root.join(disk.strip_prefix("/").unwrap());
+        Some(Self { server, sessions })
+    }
+
+    /// Takes all the space that is left; gives the file that has it.
+    fn fill(&self) -> PathBuf {
+        let path = self.sessions.join("ballast");
+        let mut file = std::fs::File::create(&path).unwrap();
+        let block = [0_u8; 1024];
+        while std::io::Write::write_all(&mut file, &block).is_ok() {}
+        path
+    }
+
+    fn journal(&self, session: &str) -> PathBuf {
+        self.sessions.join(session).join("events.jsonl")
+    }
+}
+
+async fn can_mount(home: &Home, way: &[&str]) -> bool {
+    let mut command = home.clean("unshare");
+    let place = home.workspace();
+    command
+        .args(way)
+        .args(["mount", "-t", "tmpfs", "-o", "size=64k", "none"])
+        .arg(place)
+        .stdin(Stdio::null());
+    matches!(command.status().await, Ok(status) if status.success())
+}
+
+/// The running server may write no file beyond `bytes`; `None` takes the limit away.
+fn limit_file_size(server: &Program, bytes: Option<u64>) {
+    let pid = server
+        .pid()
+        .and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    // Only the soft limit: anyone may raise it again.
+    let limit = Rlimit {
+        current: bytes,
+        maximum: getrlimit(Resource::Fsize).maximum,
+    };
+    prlimit(pid, Resource::Fsize, limit).unwrap();
+}
+
+/// Prompts until one is refused; gives the prompts that were answered, and the refusal.
+async fn prompt_until_refused(client: &mut AcpClient, session: &str) -> (Vec<String>, RpcError) {
+    let mut answered = Vec::new();
+    for number in 0..500 {
+        let text = format!("prompt {number} {}", "padding ".repeat(16));
+        match client.try_prompt(session, &text).await {
+            Ok(_) => answered.push(text),
+            Err(error) => return (answered, error),
+        }
+    }
+    panic!("the limit was never reached");
+}
+
+fn check_storage_error(error: &RpcError, kinds: &[&str]) {
+    let kind = error.data["kind"].as_str().unwrap_or_default();
+    assert!(error.code == -32603 && kinds.contains(&kind), "{error}");
+}
+
+/// The prompts are there, each with the end of its turn.
+fn check_prompts(events: &[Value], prompts: &[String]) {
+    for prompt in prompts {
+        let is_prompt = |event: &Value| event["text"] == json!(prompt);
+        let at = events.iter().position(is_prompt);
+        let at = at.unwrap_or_else(|| panic!("{prompt} is not there"));
+        let end = events[at..].iter().find(|event| event["type"] == "result");
+        assert_eq!(end.unwrap()["stopReason"], "end_turn", "{prompt}");
+    }
+}
+
+fn strictly(home: &Home, session: &str) -> Vec<Value> {
+    let path: &Path = &kill::journal_path(home, session);
+    testkit::journal::read_strictly(path).unwrap_or_else(|failure| panic!("{failure}"))
+}

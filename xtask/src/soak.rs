@@ -1,0 +1,239 @@
+//! `cargo xtask soak`: what tests do for a moment, for as long as one likes.
+//!
+//! Both kinds are seeded and, when they fail, print the command that does it again.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use testkit::kill;
+
+use crate::bench::{because, in_release_build, target};
+use crate::{Failure, steps};
+
+/// The hidden command by which [`main`] starts the release build of this program.
+pub(crate) const RUN: &str = "soak-run";
+
+/// How often a person is told how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// The same for a log file.
+const LOG_EVERY: Duration = Duration::from_secs(30);
+
+/// What one run was asked to do.
+#[derive(Debug)]
+struct Plan {
+    seed: Option<u64>,
+    seeds: u64,
+    rounds: u64,
+    program: Option<PathBuf>,
+}
+
+/// Builds with the release profile, then runs.
+pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
+    let is_kill = arguments.first().is_some_and(|kind| kind == "kill");
+    if is_kill && !arguments.iter().any(|argument| argument == "--bin") {
+        steps::cargo("build --release -p fastness")?;
+    }
+    in_release_build(RUN, arguments)
+}
+
+/// Runs what the first argument names.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let (kind, rest) = arguments
+        .split_first()
+        .ok_or("soak what? journal or kill")?;
+    let plan = Plan::parse(rest)?;
+    match kind.as_str() {
+        "journal" => journal(&plan),
+        "kill" => kill(&plan),
+        other => Err(format!(
+            "soak does not know {other}; it knows journal and kill"
+        )),
+    }
+}
+
+/// Seeds of the journal's own simulation, on all cores.
+fn journal(plan: &Plan) -> Result<(), Failure> {
+    if let Some(seed) = plan.seed {
+        journal::soak::run(seed)?;
+        println!("seed {seed}: nothing lost");
+        return Ok(());
+    }
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failure: Mutex<Option<Failure>> = Mutex::new(None);
+    let is_over = |failure: &Mutex<Option<Failure>>| failure.lock().is_ok_and(|f| f.is_some());
+    let progress = Mutex::new(Progress::new(plan.seeds, "seeds"));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while !is_over(&failure) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= plan.seeds {
+                        break;
+                    }
+                    match (journal::soak::run(seed), failure.lock()) {
+                        (Err(found), Ok(mut failure)) => *failure = Some(found),
+                        _ => {
+                            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                            if let Ok(mut progress) = progress.try_lock() {
+                                progress.at(done, "");
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let rate = progress
+        .into_inner()
+        .map_or_else(|_| String::new(), Progress::finish);
+    match failure.into_inner() {
+        Ok(None) => {
+            println!("{} seeds, nothing lost, {rate}", plan.seeds);
+            Ok(())
+        }
+        Ok(Some(found)) => Err(found),
+        Err(_) => Err("the soak panicked".to_owned()),
+    }
+}
+
+/// The real server, killed again and again.
+fn kill(plan: &Plan) -> Result<(), Failure> {
+    let binary = match &plan.program {
+        Some(program) => program.clone(),
+        None => target()?.join("release/fastness"),
+    };
+    let kills = kill::Plan {
+        binary,
+        seed: plan.seed.unwrap_or(1),
+        rounds: plan.rounds,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(because("cannot start the runtime"))?;
+    let mut progress = Progress::new(plan.rounds, "kills");
+    let mut tell = |report: &kill::Report| {
+        let answered = format!(", {} prompts answered", report.answered);
+        progress.at(report.rounds, &answered);
+    };
+    let outcome = runtime.block_on(kill::run(&kills, &mut tell));
+    let rate = progress.finish();
+    println!("{}, nothing lost, {rate}", outcome?);
+    Ok(())
+}
+
+impl Plan {
+    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let mut plan = Self {
+            seed: None,
+            seeds: 10_000,
+            rounds: 1_000,
+            program: None,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let value = arguments.next();
+            let value = value.ok_or_else(|| format!("{argument} needs a value"))?;
+            let number = || {
+                let digits = value.replace([',', '_'], "");
+                digits
+                    .parse::<u64>()
+                    .map_err(|_| format!("{argument} takes a number, not {value}"))
+            };
+            match argument.as_str() {
+                "--seed" => plan.seed = Some(number()?),
+                "--seeds" => plan.seeds = number()?,
+                "--rounds" => plan.rounds = number()?,
+                "--bin" => plan.program = Some(PathBuf::from(value)),
+                other => return Err(format!("soak does not know {other}")),
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// How far it is and how fast, on one line of a terminal or now and then in a log.
+struct Progress {
+    total: u64,
+    what: &'static str,
+    started: Instant,
+    told: Instant,
+    done: u64,
+    is_terminal: bool,
+}
+
+impl Progress {
+    fn new(total: u64, what: &'static str) -> Self {
+        let now = Instant::now();
+        Self {
+            total,
+            what,
+            started: now,
+            told: now,
+            done: 0,
+            is_terminal: stderr().is_terminal(),
+        }
+    }
+
+    fn at(&mut self, done: u64, more: &str) {
+        self.done = self.done.max(done);
+        let every = if self.is_terminal {
+            TELL_EVERY
+        } else {
+            LOG_EVERY
+        };
+        if self.told.elapsed() < every {
+            return;
+        }
+        self.told = Instant::now();
+        let (done, total, what) = (self.done, self.total, self.what);
+        let line = format!("{done} of {total} {what}{more}, {}", self.rate());
+        let (before, after) = if self.is_terminal {
+            ("\r\x1b[K", "")
+        } else {
+            ("", "\n")
+        };
+        // Not being able to tell is no reason to stop.
+        let _ = write!(stderr(), "{before}{line}{after}");
+    }
+
+    /// Clears the line; gives the rate over the whole run.
+    fn finish(mut self) -> String {
+        self.done = self.total;
+        if self.is_terminal {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+        let seconds = self.started.elapsed().as_secs_f64();
+        format!("{} ({seconds:.1} s)", self.rate())
+    }
+
+    fn rate(&self) -> String {
+        let seconds = self.started.elapsed().as_secs_f64().max(0.001);
+        format!("{:.1} a second", self.done as f64 / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plan;
+
+    #[test]
+    fn a_soak_is_long_unless_it_is_asked_to_be_short() {
+        let plan = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            Plan::parse(&words)
+        };
+        let long = plan(&[]).unwrap();
+        assert_eq!((long.seeds, long.rounds, long.seed), (10_000, 1_000, None));
+        let short = plan(&["--rounds", "2", "--seed", "7", "--seeds", "1,000"]).unwrap();
+        assert_eq!((short.seeds, short.rounds, short.seed), (1_000, 2, Some(7)));
+        assert!(plan(&["--rounds"]).is_err());
+        assert!(plan(&["--rounds", "many"]).is_err());
+        assert!(plan(&["--for", "ever"]).is_err());
+    }
+}
