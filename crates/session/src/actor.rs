@@ -24,7 +24,7 @@ use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, Attached, AttachmentId, Bell, CommandError,
-    DeleteReply, Envelope, From, Presence, Prompt, Reply, SessionHandle,
+    DeleteReply, Envelope, From, Presence, Prompt, Reply, SessionHandle, Snapshot,
 };
 use crate::state::{Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
@@ -59,6 +59,8 @@ pub(crate) struct SessionActor {
     live_meta: LiveMeta,
     /// `None` before the files are open and after the store failed.
     open: Option<OpenSession>,
+    /// What can be read of a journal that is damaged; `open` stays `None` then.
+    read_only: Option<ReadOnly>,
     staged: Staged,
     /// Clients that may act, by the order in which they came.
     attachments: Vec<(AttachmentId, Weak<Presence>)>,
@@ -93,6 +95,12 @@ pub(crate) struct SessionActor {
 struct OpenSession {
     writer: Writer,
     state: SessionState,
+}
+
+/// The fold over what lies before the damage.
+struct ReadOnly {
+    state: SessionState,
+    damaged_at: EventSeq,
 }
 
 /// A turn under way.
@@ -251,14 +259,23 @@ impl SessionActor {
             Some(Stopping::Shutdown(_)) => return Err(AttachError::Failed(FailureKind::Draining)),
             Some(Stopping::Close(_) | Stopping::Delete(_)) => return Err(AttachError::NotFound),
         }
-        self.ensure_open().await.map_err(AttachError::Failed)?;
-        let Some(open) = &self.open else {
+        if self.read_only.is_none() {
+            self.ensure_open().await.map_err(AttachError::Failed)?;
+        }
+        let Some(state) = self.readable() else {
             return Err(AttachError::NotFound);
         };
-        attach::check(self.id, &open.state, principal, cwd)?;
+        attach::check(self.id, state, principal, cwd)?;
         let head = self.feed.head();
-        let (cursor, resync) = attach::start(&open.state, &head, from);
-        let snapshot = attach::snapshot(&open.state, &head, resync, self.attaches > 1);
+        let (cursor, resync) = attach::start(state, &head, from);
+        let damaged_at = self
+            .read_only
+            .as_ref()
+            .map(|read_only| read_only.damaged_at);
+        let snapshot = Snapshot {
+            damaged_at,
+            ..attach::snapshot(state, &head, resync, self.attaches > 1)
+        };
         let id = AttachmentId(self.attaches);
         let presence = Presence::new(id, Arc::clone(&self.bell));
         if principal.scope() == Scope::Control {
@@ -424,8 +441,8 @@ impl SessionActor {
 
     /// Whether `principal` owns the session, also when the store failed and its state is gone.
     async fn is_owner(&mut self, principal: &auth::Principal) -> bool {
-        match &self.open {
-            Some(open) => open.state.owner() == principal.id(),
+        match self.readable() {
+            Some(state) => state.owner() == principal.id(),
             None => {
                 let (store, id) = (self.engine.store.clone(), self.id);
                 let meta = blocking(move || store.meta(id)).await;
@@ -451,6 +468,12 @@ impl SessionActor {
         if somebody_left || self.turn.is_some() {
             self.idle_since = Instant::now();
         }
+    }
+
+    /// The session's state, also when it can only be read.
+    fn readable(&self) -> Option<&SessionState> {
+        let read_only = self.read_only.as_ref().map(|read_only| &read_only.state);
+        self.open.as_ref().map(|open| &open.state).or(read_only)
     }
 
     fn publish_meta(&self) {

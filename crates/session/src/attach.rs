@@ -76,5 +76,6 @@ pub(crate) fn snapshot(
             .running()
             .and_then(|running| running.prompt_id.clone()),
         was_loaded,
+        damaged_at: None,
     }
 }

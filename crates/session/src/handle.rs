@@ -149,6 +149,8 @@ pub struct Snapshot {
     pub prompt_id: Option<PromptId>,
     /// The attach named directories or servers for a session that was loaded already.
     pub was_loaded: bool,
+    /// The journal is damaged here: what lies before can be read, and nothing can be added.
+    pub damaged_at: Option<EventSeq>,
 }
 
 /// What a session's newest turn is doing.

@@ -222,6 +222,23 @@ impl SessionState {
             .min()
     }
 
+    /// The journal's epoch, as far as its events tell.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.recoveries
+            .iter()
+            .map(|recovery| recovery.epoch)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Lets go of a turn whose end cannot be stored any more.
+    pub fn abandon_turn(&mut self) {
+        self.end_turn(Fate::interrupted());
+        self.queue.clear();
+        self.message_open = false;
+    }
+
     /// Folds in an entry that has been, or is about to be, stored at `seq`.
     pub fn apply_entry(&mut self, seq: EventSeq, entry: &Entry) {
         match entry {

@@ -52,7 +52,9 @@ pub(crate) fn come_from_the_workspace(tree: &Tree) -> Findings {
     let mut findings = Findings::new();
     for (name, text) in tree.manifests() {
         for (used, value) in all(&table(text)) {
-            if value.get("workspace").and_then(Value::as_bool) != Some(true) {
+            // A crate's tests may ask for its own test-support.
+            let is_itself = value.get("path").and_then(Value::as_str) == Some(".");
+            if !is_itself && value.get("workspace").and_then(Value::as_bool) != Some(true) {
                 findings.push(format!("{name}: write `{used}.workspace = true`"));
             }
         }

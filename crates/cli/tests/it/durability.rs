@@ -189,3 +189,53 @@ async fn sigterm_interrupts_what_runs_answers_it_and_exits_with_0() {
         "turn.interrupted"
     );
 }
+
+#[tokio::test]
+async fn f_05_a_damaged_session_can_be_read_up_to_the_damage_and_not_continued() {
+    let mut server = serve(Script::says("fine")).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let (damaged, sound) = (client.new_session().await, client.new_session().await);
+    client.prompt(&damaged, "one").await;
+    client.prompt(&damaged, "two").await;
+    server.terminate().await;
+    let log = server
+        .home()
+        .data_dir()
+        .join("sessions")
+        .join(&damaged)
+        .join("events.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap();
+    let second = text.find("\"two\"").unwrap();
+    let at = text[..second].lines().count();
+    std::fs::write(
+        &log,
+        text.replacen("\"text\":\"two\"", "\"text\":\"toW\"", 1),
+    )
+    .unwrap();
+
+    let server = server.restart().await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let params = json!({"sessionId": damaged, "cwd": server.home().workspace(), "mcpServers": []});
+    let loaded = client.call("session/load", params).await.unwrap();
+    assert_eq!(loaded["_meta"]["fastness"]["damagedAt"], at);
+    let replayed = client.take_updates(&damaged);
+    assert_eq!(
+        testkit::client::text_of(&replayed, "user_message_chunk"),
+        "one"
+    );
+    let refused = client.try_prompt(&damaged, "three").await.unwrap_err();
+    assert_eq!(
+        (refused.code, &refused.data["kind"]),
+        (-32603, &json!("damaged"))
+    );
+    client.load_session(&sound).await.unwrap();
+    assert_eq!(client.prompt(&sound, "hi").await.text, "fine");
+    client
+        .call("session/delete", json!({"sessionId": damaged}))
+        .await
+        .unwrap();
+    assert_eq!(
+        client.load_session(&damaged).await.unwrap_err().code,
+        -32002
+    );
+}

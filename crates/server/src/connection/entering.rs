@@ -191,6 +191,7 @@ impl Connection {
             },
             resume_token: None,
             resync_from: snapshot.resync_from,
+            damaged_at: snapshot.damaged_at,
             ignored: &entry.ignored,
         };
         let (result, after) = match entry.way {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use agent::Verdict;
 use domain::clock::Timestamp;
-use domain::{Event, FailureKind, Permit};
+use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX};
+use domain::{Event, EventSeq, FailureKind, Permit};
 use journal::{Entry, StoreError, Stored};
 use tokio::time::Instant;
 
-use super::{OpenSession, SessionActor};
+use super::{OpenSession, ReadOnly, SessionActor};
 use crate::state::{CallStanding, Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
 
@@ -155,6 +156,9 @@ impl SessionActor {
         if self.open.is_some() {
             return Ok(());
         }
+        if self.read_only.is_some() {
+            return Err(FailureKind::Damaged);
+        }
         self.load().await.map_err(|error| failure_kind(&error))
     }
 
@@ -167,7 +171,10 @@ impl SessionActor {
             let (writer, _) = store.open_session(id, Timestamp::now(), &mut visit)?;
             Ok(OpenSession { writer, state })
         });
-        let open = opened.await?;
+        let open = match opened.await {
+            Err(StoreError::Damaged { at }) => return self.load_read_only(at).await,
+            opened => opened?,
+        };
         let (head, epoch) = (open.writer.head(), open.writer.epoch());
         self.feed.recovered(head, epoch);
         self.open = Some(open);
@@ -180,5 +187,35 @@ impl SessionActor {
         } else {
             Err(StoreError::Fenced)
         }
+    }
+
+    /// Folds what lies before the damage at `at`, so that it can be shown; nothing is ever added.
+    async fn load_read_only(&mut self, at: EventSeq) -> Result<(), StoreError> {
+        tracing::error!(session = %self.id, damaged_at = at.0, "the journal is damaged; read only");
+        let (store, id) = (self.engine.store.clone(), self.id);
+        let last = EventSeq(at.0.saturating_sub(1));
+        let folded = blocking(move || {
+            let mut state = SessionState::default();
+            let mut reader = store.reader(id)?;
+            while state.head() < last {
+                let after = state.head();
+                let events = reader.read_after(after, last, BATCH_EVENTS_MAX, BATCH_BYTES_MAX)?;
+                if events.is_empty() {
+                    break;
+                }
+                events
+                    .iter()
+                    .for_each(|stored| state.apply(stored.seq, &stored.event));
+            }
+            Ok(state)
+        });
+        let mut state = folded.await?;
+        state.abandon_turn();
+        self.feed.recovered(state.head(), state.epoch());
+        self.read_only = Some(ReadOnly {
+            state,
+            damaged_at: at,
+        });
+        Ok(())
     }
 }

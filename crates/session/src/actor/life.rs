@@ -46,6 +46,7 @@ impl SessionActor {
             feed: Arc::new(Feed::new(Head::default())),
             live_meta,
             open: None,
+            read_only: None,
             staged: super::Staged::default(),
             attachments: Vec::new(),
             observers: Vec::new(),

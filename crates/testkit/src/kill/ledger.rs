@@ -174,3 +174,77 @@ fn stored_text(journal: &Path, text: &Value) -> Option<String> {
 fn start(text: &str) -> String {
     text.chars().take(80).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::{Ledger, Update};
+
+    fn update(seq: u64, update: Value) -> Update {
+        Update {
+            session: String::new(),
+            kind: "agent_message_chunk".to_owned(),
+            update,
+            cursor: json!({"seq": seq}),
+        }
+    }
+
+    type Change = fn(&mut Vec<Value>);
+
+    /// What a ledger of one answered prompt finds wrong once `change` was done to the journal.
+    fn finding(change: impl FnOnce(&mut Vec<Value>)) -> String {
+        let seen = [
+            update(4, json!({"messageId": "m", "content": {"text": "hel"}})),
+            update(4, json!({"messageId": "m", "content": {"text": "lo"}})),
+            update(6, json!({"toolCallId": "c", "status": "completed"})),
+        ];
+        let mut ledger = Ledger::default();
+        ledger.saw(&seen);
+        ledger.answered("hi".to_owned());
+        let mut events = vec![
+            json!({"seq": 1, "type": "user.message", "text": "hi"}),
+            json!({"seq": 2, "type": "turn.started", "turn": 1}),
+            json!({"seq": 3, "type": "message.started", "messageId": "m"}),
+            json!({"seq": 4, "type": "assistant.message", "messageId": "m", "text": "hello"}),
+            json!({"seq": 5, "type": "tool.use", "callId": "c"}),
+            json!({"seq": 6, "type": "tool.result", "callId": "c"}),
+            json!({"seq": 7, "type": "result", "turn": 1, "stopReason": "end_turn"}),
+        ];
+        change(&mut events);
+        let checked = ledger.check(Path::new("events.jsonl"), &events, &seen);
+        checked.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn whatever_is_missing_is_found() {
+        assert_eq!(finding(|_| {}), "");
+        let wrong: [(Change, &str); 7] = [
+            (|events| events.truncate(5), "event 6 was seen, 5 are there"),
+            (|events| events[0]["text"] = json!("ho"), "hi was answered"),
+            (
+                |events| events[3]["text"] = json!("help"),
+                "5 bytes of message m",
+            ),
+            (|events| drop(events.remove(3)), "message m was seen"),
+            (
+                |events| events[5]["callId"] = json!("d"),
+                "the result of tool call c",
+            ),
+            (
+                |events| events[6]["stopReason"] = Value::Null,
+                "its turn has",
+            ),
+            (
+                |events| events.push(events[0].clone()),
+                "a prompt is there twice",
+            ),
+        ];
+        for (change, sentence) in wrong {
+            let found = finding(change);
+            assert!(found.contains(sentence), "{found:?} lacks {sentence:?}");
+        }
+    }
+}

@@ -20,6 +20,8 @@ pub struct Attached<'a> {
     pub resume_token: Option<&'a ResumeToken>,
     /// Where delivery starts when the client's cursor was void.
     pub resync_from: Option<EventSeq>,
+    /// Where the journal is damaged: what lies before was replayed, and nothing can be added.
+    pub damaged_at: Option<EventSeq>,
     /// Names of parameters that had no effect.
     pub ignored: &'a [&'a str],
 }
@@ -74,6 +76,9 @@ pub fn load_result(attached: &Attached<'_>) -> Value {
     }
     if let Some(from) = attached.resync_from {
         fastness.insert("resyncFrom".into(), json!(from));
+    }
+    if let Some(at) = attached.damaged_at {
+        fastness.insert("damagedAt".into(), json!(at));
     }
     if !attached.ignored.is_empty() {
         fastness.insert("ignored".into(), json!(attached.ignored));

@@ -56,6 +56,7 @@ fn answers() -> Vec<(&'static str, String)> {
         turn: TurnStatus::default(),
         resume_token: None,
         resync_from: None,
+        damaged_at: None,
         ignored: &[],
     };
     let busy = Attached {
@@ -66,6 +67,7 @@ fn answers() -> Vec<(&'static str, String)> {
         },
         resume_token: Some(&token),
         resync_from: Some(EventSeq(4)),
+        damaged_at: None,
         ignored: &["mcpServers"],
         ..fresh.clone()
     };
