@@ -102,7 +102,7 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:4600].
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, overrides_with = "listen")]
     pub(crate) listen: Option<SocketAddr>,
-    /// A page that may call the server, such as https://app.example. May be repeated.
+    /// A page that may call the server, such as `https://app.example`. May be repeated.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
     /// A name, besides loopback ones, under which the server may be addressed. May be repeated.
