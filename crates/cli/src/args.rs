@@ -127,8 +127,6 @@ pub(crate) struct ServeArgs {
 pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
 }
 
 /// `fastness ask`.
@@ -327,9 +325,12 @@ impl Command {
     /// How to reach a server, for the commands that may.
     pub(crate) fn server(&self) -> Option<&ServerArgs> {
         match self {
-            Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
-            Self::Serve(_) | Self::Doctor(_) | Self::Sessions(_) | Self::Token(_) => None,
+            Self::Serve(_)
+            | Self::Acp(_)
+            | Self::Doctor(_)
+            | Self::Sessions(_)
+            | Self::Token(_) => None,
         }
     }
 }
