@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::refusal;
+use super::answer::refusal;
 use crate::service::Service;
 
 /// The subprotocol that the server selects, never the one that holds the token.
