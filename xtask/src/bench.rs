@@ -6,6 +6,7 @@
 
 mod client;
 mod cold;
+mod edge;
 mod journal;
 mod latency;
 mod program;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::{Failure, steps};
+pub(crate) use edge::{BARE_AXUM, bare_axum};
 pub(crate) use journal::{WEIGH, weigh};
 use table::Table;
 
@@ -31,6 +33,9 @@ pub(crate) const BARE: &str = "bench-bare-listener";
 
 /// The word that asks for the journal instead of the program.
 const JOURNAL: &str = "journal";
+
+/// The word that asks for the edge.
+const EDGE: &str = "edge";
 
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
@@ -46,6 +51,8 @@ struct Plan {
     cold: bool,
     /// The journal instead of the program.
     journal: bool,
+    /// The edge instead of the whole.
+    edge: bool,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -88,6 +95,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
     let mut table = Table::default();
     let groups: &[(&str, Group)] = if plan.journal {
         journal::GROUPS
+    } else if plan.edge {
+        edge::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -140,6 +149,7 @@ impl Plan {
             sockets: 10_000,
             cold: false,
             journal: false,
+            edge: false,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -155,6 +165,7 @@ impl Plan {
                     plan.large_events = 100_000;
                 }
                 JOURNAL => plan.journal = true,
+                EDGE => plan.edge = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

@@ -33,6 +33,8 @@ usage: cargo xtask COMMAND
     --cold        also the time from a clean clone to the first answer
     --only WORD   only the groups whose name contains WORD
     --bin PATH    measure this binary instead of building one
+  bench edge      measure transports, requests and connections beside a bare axum server
+    --quick, --only WORD, --bin PATH as above
   bench journal   measure the journal beside what the disk and the parser can do
     --quick       fewer rounds and a session of 100 MB instead of 1 GB
     --only WORD   only the groups whose name contains WORD
@@ -42,7 +44,11 @@ usage: cargo xtask COMMAND
   soak kill       the real server, killed at random moments while clients write
     --rounds N    how often it dies (1,000)
     --seed S      when it dies (1)
-    --bin PATH    kill this binary instead of building one";
+    --bin PATH    kill this binary instead of building one
+  soak edge       many clients that come, go, break off, dawdle and flood
+    --only WORD   only the steps whose name contains WORD (churn, resets, slow, pings,
+                  neighbours, storm)
+    --bin PATH    strain this binary instead of building one";
 
 /// What a command could not do, as one sentence for the person who started it.
 type Failure = String;
@@ -58,6 +64,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::main(rest),
         Some(bench::MEASURE) => bench::measure(rest),
         Some(bench::BARE) => bench::bare_listener(),
+        Some(bench::BARE_AXUM) => bench::bare_axum(),
         Some(bench::WEIGH) => bench::weigh(rest),
         Some("soak") => soak::main(rest),
         Some(soak::RUN) => soak::run(rest),

@@ -1,6 +1,8 @@
 //! `cargo xtask soak`: what tests do for a moment, for as long as one likes.
 //!
-//! Both kinds are seeded and, when they fail, print the command that does it again.
+//! Each kind, when it fails, prints the command that does it again.
+
+mod edge;
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
@@ -29,12 +31,14 @@ struct Plan {
     seeds: u64,
     rounds: u64,
     program: Option<PathBuf>,
+    only: Option<String>,
 }
 
 /// Builds with the release profile, then runs.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
-    let is_kill = arguments.first().is_some_and(|kind| kind == "kill");
-    if is_kill && !arguments.iter().any(|argument| argument == "--bin") {
+    let kind = arguments.first().map(String::as_str);
+    let needs_program = matches!(kind, Some("kill" | "edge"));
+    if needs_program && !arguments.iter().any(|argument| argument == "--bin") {
         steps::cargo("build --release -p fastness")?;
     }
     in_release_build(RUN, arguments)
@@ -44,13 +48,14 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (kind, rest) = arguments
         .split_first()
-        .ok_or("soak what? journal or kill")?;
+        .ok_or("soak what? journal, kill or edge")?;
     let plan = Plan::parse(rest)?;
     match kind.as_str() {
         "journal" => journal(&plan),
         "kill" => kill(&plan),
+        "edge" => edge::run(&plan.binary()?, plan.only.as_deref()),
         other => Err(format!(
-            "soak does not know {other}; it knows journal and kill"
+            "soak does not know {other}; it knows journal, kill and edge"
         )),
     }
 }
@@ -103,12 +108,8 @@ fn journal(plan: &Plan) -> Result<(), Failure> {
 
 /// The real server, killed again and again.
 fn kill(plan: &Plan) -> Result<(), Failure> {
-    let binary = match &plan.program {
-        Some(program) => program.clone(),
-        None => target()?.join("release/fastness"),
-    };
     let kills = kill::Plan {
-        binary,
+        binary: plan.binary()?,
         seed: plan.seed.unwrap_or(1),
         rounds: plan.rounds,
     };
@@ -128,12 +129,21 @@ fn kill(plan: &Plan) -> Result<(), Failure> {
 }
 
 impl Plan {
+    /// The program to strain: the one that was named, or the one that was just built.
+    fn binary(&self) -> Result<PathBuf, Failure> {
+        match &self.program {
+            Some(program) => Ok(program.clone()),
+            None => Ok(target()?.join("release/fastness")),
+        }
+    }
+
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut plan = Self {
             seed: None,
             seeds: 10_000,
             rounds: 1_000,
             program: None,
+            only: None,
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -150,6 +160,7 @@ impl Plan {
                 "--seeds" => plan.seeds = number()?,
                 "--rounds" => plan.rounds = number()?,
                 "--bin" => plan.program = Some(PathBuf::from(value)),
+                "--only" => plan.only = Some(value.clone()),
                 other => return Err(format!("soak does not know {other}")),
             }
         }

@@ -6,9 +6,11 @@ use domain::event::{MessageKind, StopReason, ToolStatus, Usage};
 use domain::{FailureKind, TurnError};
 use futures_util::StreamExt as _;
 use llm::{Chunk, ChunkStream, Model, ModelRequest, ModelStop, ToolCall, ToolSpec};
+use meters::{ModelCall, ToolRun};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
+use tracing::Instrument as _;
 
 use crate::budget::Budget;
 use crate::report::{Proposal, Report, TurnEnd, Verdict};
@@ -72,7 +74,8 @@ impl Turn {
                 Some(left) => left,
                 None => return Ok(StopReason::MaxTurnRequests),
             };
-            let (calls, stop) = self.ask_model().await?;
+            let span = tracing::info_span!("model_call");
+            let (calls, stop) = self.ask_model().instrument(span).await?;
             if calls.is_empty() {
                 return Ok(match stop {
                     ModelStop::EndTurn | ModelStop::ToolUse => StopReason::EndTurn,
@@ -94,14 +97,27 @@ impl Turn {
             messages,
             tools: Arc::clone(&self.tools),
         };
+        let mut call = ModelCall::start();
         let mut stream = self.model.stream(request);
         let mut answer = Answer::default();
-        while let Some(chunk) = next_chunk(&mut stream, &self.cancel).await? {
+        loop {
+            let chunk = match next_chunk(&mut stream, &self.cancel).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(stopped) => {
+                    if matches!(stopped, Stopped::Failed(_)) {
+                        call.fail();
+                    }
+                    return Err(stopped);
+                }
+            };
+            call.heard();
             if let Some(report) = answer.take(chunk) {
                 send(&self.reports, report).await?;
             }
         }
         drop(stream);
+        call.end();
         if let Some(usage) = answer.usage {
             self.report(Report::Usage(usage)).await?;
         }
@@ -130,11 +146,19 @@ impl Turn {
         let mut stored = Vec::new();
         for (call, judged) in verdicts {
             let verdict = unless_cancelled(&self.cancel, judged).await?;
-            if let Verdict::Run(permit) = verdict.map_err(|_| Stopped::Abandoned)? {
-                let run = self.toolbox.run(permit, &call.name, call.input);
-                let outcome = unless_cancelled(&self.cancel, run).await?;
-                stored.push(self.finished(call.id, outcome.status, outcome.text).await?);
-            }
+            let permit = match verdict.map_err(|_| Stopped::Abandoned)? {
+                Verdict::Run(permit) => permit,
+                Verdict::Denied => {
+                    meters::tool_denied(&call.name);
+                    continue;
+                }
+            };
+            let timed = ToolRun::start(&call.name);
+            let span = tracing::info_span!("tool_run", tool = timed.tool());
+            let run = self.toolbox.run(permit, &call.name, call.input);
+            let outcome = unless_cancelled(&self.cancel, run.instrument(span)).await?;
+            timed.end(outcome.status);
+            stored.push(self.finished(call.id, outcome.status, outcome.text).await?);
         }
         // The model sees results only once they are stored.
         for told in stored {

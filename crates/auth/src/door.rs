@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Debug, Default)]
 pub struct Door {
     port: u16,
+    /// Whether a Host without a port means 443.
+    is_tls: bool,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
@@ -47,8 +49,18 @@ impl Door {
         let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect();
         Self {
             port,
+            is_tls: false,
             hosts: lower(hosts),
             origins: lower(origins),
+        }
+    }
+
+    /// The same door, with TLS behind it.
+    #[must_use]
+    pub fn over_tls(self) -> Self {
+        Self {
+            is_tls: true,
+            ..self
         }
     }
 
@@ -67,7 +79,8 @@ impl Door {
         if host.is_empty() || !host.bytes().all(is_readable) {
             return Err(Turned::BadHost);
         }
-        if self.is_ours(&host.to_ascii_lowercase(), 80) {
+        let default_port = if self.is_tls { 443 } else { 80 };
+        if self.is_ours(&host.to_ascii_lowercase(), default_port) {
             Ok(())
         } else {
             Err(Turned::ForeignHost)
@@ -222,6 +235,16 @@ mod tests {
         ] {
             assert_eq!(host(bad), Err(Turned::BadHost), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_host_without_a_port_means_the_port_of_its_scheme() {
+        let check = |door: Door| door.check_host([&b"localhost"[..]]);
+        let open = |port| Door::new(port, &[], &[]);
+        assert_eq!(check(open(80)), Ok(()));
+        assert_eq!(check(open(443).over_tls()), Ok(()));
+        assert_eq!(check(open(80).over_tls()), Err(Turned::ForeignHost));
+        assert_eq!(check(open(443)), Err(Turned::ForeignHost));
     }
 
     #[test]

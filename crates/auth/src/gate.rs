@@ -7,6 +7,7 @@ use domain::{PrincipalId, SessionId};
 
 use crate::named::{NamedToken, NamedTokens, Scope, Version};
 use crate::secret::Secret;
+use crate::ticket::{Failures, Login, LoginError};
 
 /// Proof that whoever holds it was admitted, and as whom.
 ///
@@ -27,7 +28,13 @@ impl Principal {
     /// Whether it is the person at this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        self.token.is_none()
+        self.id == PrincipalId::local()
+    }
+
+    /// The token it was admitted by, if that was not the default one.
+    #[must_use]
+    pub fn token_id(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.id.as_str())
     }
 
     /// What it may do.
@@ -61,6 +68,8 @@ pub enum Credential<'a> {
     Bearer(&'a str),
     /// It was made by this process: stdio, or a command's own in-process connection.
     ThisProcess,
+    /// The user at the other end of a Unix socket, as the system tells it.
+    UnixPeer(u32),
 }
 
 /// The credential is missing or wrong; which of the two is nobody's business.
@@ -79,6 +88,7 @@ pub struct Fingerprint {
 #[derive(Clone, Debug)]
 pub struct Gate {
     tokens: Option<(Secret, NamedTokens)>,
+    failures: Arc<Failures>,
 }
 
 impl Gate {
@@ -87,13 +97,17 @@ impl Gate {
     pub fn with_tokens(default_token: Secret, named: NamedTokens) -> Self {
         Self {
             tokens: Some((default_token, named)),
+            failures: Arc::default(),
         }
     }
 
     /// A gate for a process that listens to nobody else: no token opens it.
     #[must_use]
     pub fn this_process_only() -> Self {
-        Self { tokens: None }
+        Self {
+            tokens: None,
+            failures: Arc::default(),
+        }
     }
 
     /// Admits the holder of `credential`.
@@ -105,27 +119,38 @@ impl Gate {
         credential: &Credential<'_>,
         now: Timestamp,
     ) -> Result<Principal, Unauthorized> {
+        let local = || Principal {
+            id: PrincipalId::local(),
+            token: None,
+        };
         let shown = match credential {
-            Credential::ThisProcess => {
-                return Ok(Principal {
-                    id: PrincipalId::local(),
-                    token: None,
-                });
-            }
+            Credential::ThisProcess => return Ok(local()),
+            Credential::UnixPeer(uid) if *uid == own_uid() => return Ok(local()),
+            Credential::UnixPeer(_) => return Err(Unauthorized),
             Credential::Bearer(shown) => shown,
         };
         let (default_token, named) = self.tokens.as_ref().ok_or(Unauthorized)?;
         if default_token.matches(shown) {
-            return Ok(Principal {
-                id: PrincipalId::local(),
-                token: None,
-            });
+            return Ok(local());
         }
         let token = named.find(shown, now).ok_or(Unauthorized)?;
         Ok(Principal {
             id: token.principal(),
             token: Some(Arc::new(token)),
         })
+    }
+
+    /// Exchanges a ticket for a token. It writes a file and waits for the disk.
+    ///
+    /// # Errors
+    /// If the ticket is not good, if too many were not, or if the token cannot be stored.
+    pub fn log_in(&self, ticket: &str, now: Timestamp) -> Result<Login, LoginError> {
+        let named = self.tokens.as_ref().map(|(_, named)| named);
+        match named.map(|named| named.redeem(ticket, now)) {
+            Some(Ok(login)) => Ok(login),
+            Some(Err(LoginError::Wrong)) | None => Err(self.failures.one_more(now)),
+            Some(Err(other)) => Err(other),
+        }
     }
 
     /// Changes whenever somebody may have to leave: with the file, and when a token expires.
@@ -142,6 +167,16 @@ impl Gate {
         }
     }
 
+    /// Whether the named token with this id is still good.
+    #[must_use]
+    pub fn knows(&self, token: &str, now: Timestamp) -> bool {
+        let known = self.tokens.as_ref().and_then(|(_, named)| named.all().ok());
+        known.is_some_and(|known| {
+            let mut tokens = known.iter();
+            tokens.any(|known| known.id == token && !known.has_expired(now))
+        })
+    }
+
     /// Whether `principal` would still be admitted: its token was not revoked and has not expired.
     #[must_use]
     pub fn still_admits(&self, principal: &Principal, now: Timestamp) -> bool {
@@ -151,6 +186,12 @@ impl Gate {
         let known = self.tokens.as_ref().and_then(|(_, named)| named.all().ok());
         known.is_some_and(|known| known.contains(token.as_ref())) && !token.has_expired(now)
     }
+}
+
+/// The user this process runs as.
+#[must_use]
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]
@@ -199,6 +240,18 @@ mod tests {
                 .as_str(),
             "local"
         );
+    }
+
+    #[test]
+    fn a_unix_peer_is_known_by_its_user_and_no_other_user_gets_in() {
+        let (_directory, _, gate) = gate();
+        let own = super::own_uid();
+        let peer = gate.admit(&Credential::UnixPeer(own), NOW).unwrap();
+        assert!(peer.is_local());
+        for other in [own + 1, u32::MAX] {
+            let refused = gate.admit(&Credential::UnixPeer(other), NOW);
+            assert_eq!(refused, Err(Unauthorized), "{other}");
+        }
     }
 
     #[test]

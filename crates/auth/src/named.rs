@@ -2,7 +2,8 @@
 //!
 //! `tokens.json` in the data directory holds no secret: a token is 256 random bits, and only its
 //! SHA-256 is stored. The file is replaced as a whole under a lock; a running server sees the
-//! change by looking at the file, at the latest when somebody knocks.
+//! change by looking at the file, at the latest when somebody knocks. Beside the tokens stand the
+//! tickets of [`crate::ticket`], which become tokens.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::secret::Secret;
+use crate::ticket::Ticket;
 use crate::token::{TokenError, random_token};
 
 /// Longest token file that is read: tens of thousands of tokens.
@@ -59,13 +61,37 @@ pub struct NamedToken {
     /// When it ends, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<f64>,
+    /// Whether it came from a ticket: its holder is then its maker, at another door. A version of
+    /// this program that does not know of it sees a plain token, which may do less.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_login: bool,
 }
 
 impl NamedToken {
     /// Who its holder is.
     #[must_use]
     pub fn principal(&self) -> PrincipalId {
+        if self.is_login {
+            return self.maker.clone();
+        }
         PrincipalId::new(format!("token:{}", self.id))
+    }
+
+    /// A token with a secret of its own, which nothing keeps.
+    pub(crate) fn random(new: NewToken, now: Timestamp) -> Result<(Self, Secret), TokenError> {
+        let secret = random_token()?;
+        let made = Self {
+            id: SessionId::random().to_string(),
+            name: new.name,
+            sha256: hash_of(&secret),
+            scope: new.scope,
+            session: new.session,
+            maker: PrincipalId::local(),
+            created_at: now.0,
+            expires_at: new.expires_at,
+            is_login: false,
+        };
+        Ok((made, Secret::new(secret)))
     }
 
     /// Whether its time has passed.
@@ -100,14 +126,18 @@ pub struct NamedTokens {
 struct Known {
     stamp: Option<Version>,
     tokens: Arc<Vec<NamedToken>>,
+    tickets: Arc<Vec<Ticket>>,
 }
 
 /// Tells one version of the file from another: it is always replaced, so its inode changes.
 pub(crate) type Version = (u64, i64, i64, u64);
 
+/// The file's content.
 #[derive(Default, Serialize, Deserialize)]
-struct Stored {
-    tokens: Vec<NamedToken>,
+pub(crate) struct Stored {
+    pub(crate) tokens: Vec<NamedToken>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tickets: Vec<Ticket>,
 }
 
 impl NamedTokens {
@@ -125,20 +155,32 @@ impl NamedTokens {
     /// # Errors
     /// If the file is there but cannot be used; nobody is admitted by it then.
     pub fn all(&self) -> Result<Arc<Vec<NamedToken>>, TokenError> {
+        self.look().map(|(tokens, _)| tokens)
+    }
+
+    /// All tickets, as they are on disk now.
+    pub(crate) fn tickets(&self) -> Result<Arc<Vec<Ticket>>, TokenError> {
+        self.look().map(|(_, tickets)| tickets)
+    }
+
+    /// What the file holds; it is read again only if it is another one than last time.
+    #[expect(clippy::type_complexity, reason = "the two halves of one file")]
+    fn look(&self) -> Result<(Arc<Vec<NamedToken>>, Arc<Vec<Ticket>>), TokenError> {
         let stamp = stamp(&self.path)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if stamp != known.stamp {
-            let tokens = if stamp.is_some() {
+            let stored = if stamp.is_some() {
                 read(&self.path)?
             } else {
-                Vec::new()
+                Stored::default()
             };
             *known = Known {
                 stamp,
-                tokens: Arc::new(tokens),
+                tokens: Arc::new(stored.tokens),
+                tickets: Arc::new(stored.tickets),
             };
         }
-        Ok(Arc::clone(&known.tokens))
+        Ok((Arc::clone(&known.tokens), Arc::clone(&known.tickets)))
     }
 
     /// Which version of the file was read last.
@@ -157,7 +199,7 @@ impl NamedTokens {
         // Every token is compared, in constant time, so that timing tells nothing of a match.
         let mut found = None;
         for token in tokens.iter() {
-            if bool::from(token.sha256.as_bytes().ct_eq(hash.as_bytes())) {
+            if same(&token.sha256, &hash) {
                 found = Some(token);
             }
         }
@@ -180,18 +222,8 @@ impl NamedTokens {
         {
             return Err(TokenError::BadName);
         }
-        let secret = random_token()?;
-        let made = NamedToken {
-            id: SessionId::random().to_string(),
-            name: new.name,
-            sha256: hash_of(&secret),
-            scope: new.scope,
-            session: new.session,
-            maker: PrincipalId::local(),
-            created_at: now.0,
-            expires_at: new.expires_at,
-        };
-        self.change(|tokens| {
+        let (made, secret) = NamedToken::random(new, now)?;
+        self.change(|Stored { tokens, .. }| {
             tokens.retain(|token| !token.has_expired(now));
             if tokens.iter().any(|token| token.name == made.name) {
                 return Err(TokenError::NameTaken);
@@ -199,7 +231,7 @@ impl NamedTokens {
             tokens.push(made.clone());
             Ok(())
         })?;
-        Ok((made, Secret::new(secret)))
+        Ok((made, secret))
     }
 
     /// Takes back the token called `name`.
@@ -207,7 +239,7 @@ impl NamedTokens {
     /// # Errors
     /// If there is none, or the file cannot be written.
     pub fn revoke(&self, name: &str) -> Result<(), TokenError> {
-        self.change(|tokens| {
+        self.change(|Stored { tokens, .. }| {
             let before = tokens.len();
             tokens.retain(|token| token.name != name);
             if tokens.len() == before {
@@ -219,19 +251,19 @@ impl NamedTokens {
     }
 
     /// Reads, changes and replaces the file, alone.
-    fn change(
+    pub(crate) fn change<T>(
         &self,
-        change: impl FnOnce(&mut Vec<NamedToken>) -> Result<(), TokenError>,
-    ) -> Result<(), TokenError> {
+        change: impl FnOnce(&mut Stored) -> Result<T, TokenError>,
+    ) -> Result<T, TokenError> {
         let lock = private(&self.path.with_file_name("tokens.lock"))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
-        let mut tokens = if self.path.exists() {
+        let mut stored = if self.path.exists() {
             read(&self.path)?
         } else {
-            Vec::new()
+            Stored::default()
         };
-        change(&mut tokens)?;
-        let text = serde_json::to_string_pretty(&Stored { tokens }).map_err(io::Error::from)?;
+        let changed = change(&mut stored)?;
+        let text = serde_json::to_string_pretty(&stored).map_err(io::Error::from)?;
         let temporary = self.path.with_file_name(".tokens.json");
         let mut file = private(&temporary)?;
         file.set_len(0)?;
@@ -241,7 +273,7 @@ impl NamedTokens {
         if let Some(directory) = self.path.parent() {
             File::open(directory)?.sync_all()?;
         }
-        Ok(())
+        Ok(changed)
     }
 }
 
@@ -258,7 +290,7 @@ fn stamp(path: &Path) -> Result<Option<Version>, TokenError> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<NamedToken>, TokenError> {
+fn read(path: &Path) -> Result<Stored, TokenError> {
     let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new()
         .read(true)
@@ -266,8 +298,7 @@ fn read(path: &Path) -> Result<Vec<NamedToken>, TokenError> {
         .open(path)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    let stored: Stored = serde_json::from_str(&text).map_err(|_| TokenError::Malformed)?;
-    Ok(stored.tokens)
+    serde_json::from_str(&text).map_err(|_| TokenError::Malformed)
 }
 
 fn private(path: &Path) -> io::Result<File> {
@@ -282,7 +313,12 @@ fn private(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-fn hash_of(secret: &str) -> String {
+/// Whether two hashes are the same, in time that tells nothing.
+pub(crate) fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
+pub(crate) fn hash_of(secret: &str) -> String {
     use std::fmt::Write as _;
     let digest = Sha256::digest(secret.as_bytes());
     digest

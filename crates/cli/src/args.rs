@@ -32,10 +32,11 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve many clients at once: ACP over WebSocket at /acp.
-    #[command(
-        after_help = "Example:\n  fastness serve --listen 127.0.0.1:4600 --model offline\n\n\
-            When ready it prints one line of JSON with its address and where the token is."
-    )]
+    #[command(after_help = "Examples:\n  \
+            fastness serve --listen 127.0.0.1:4600 --model offline\n  \
+            fastness serve --unix ~/.local/state/fastness/socket\n  \
+            fastness serve --listen 0.0.0.0:4600 --tls-cert cert.pem --tls-key key.pem --allow-host box.example\n\n\
+            When ready it prints one line of JSON with its address and where the token is.")]
     Serve(ServeArgs),
     /// Be an ACP agent on stdin and stdout, for editors.
     #[command(after_help = "Example (what an editor starts):\n  fastness acp --cwd ~/src/project")]
@@ -51,6 +52,12 @@ pub(crate) enum Command {
     /// Check model, data directory, disk and server, and say what to do.
     #[command(after_help = "Example:\n  fastness doctor --model openai-chat:local")]
     Doctor(DoctorArgs),
+    /// Open the server's page in a browser, logged in.
+    #[command(after_help = "Examples:\n  \
+        fastness open\n  \
+        fastness open --print\n\n\
+        The address works once, within a minute.")]
+    Open(OpenArgs),
     /// Look at and manage stored sessions, also while a server runs.
     #[command(after_help = "Examples:\n  \
         fastness sessions list\n  \
@@ -102,6 +109,19 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:4600].
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_address, overrides_with = "listen")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Listen on this Unix socket too, for the same user and without a token.
+    #[arg(long, value_name = "PATH", overrides_with = "unix")]
+    pub(crate) unix: Option<PathBuf>,
+    /// The certificate, in PEM form: speak TLS on the network.
+    #[arg(long, value_name = "FILE", overrides_with = "tls_cert")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, in PEM form.
+    #[arg(long, value_name = "FILE", overrides_with = "tls_key")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Something in front of the server speaks TLS for it; needed to listen beyond this machine
+    /// without a certificate.
+    #[arg(long, overrides_with = "behind_proxy")]
+    pub(crate) behind_proxy: bool,
     /// A page that may call the server, such as `https://app.example`. May be repeated.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
@@ -109,17 +129,27 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
     /// Serve one more client on stdin and stdout; the ready line then goes to stderr.
-    #[arg(long)]
+    #[arg(long, overrides_with = "stdio")]
     pub(crate) stdio: bool,
     /// Where sessions are stored: `file`.
-    #[arg(long, value_name = "URL", value_parser = store)]
+    #[arg(long, value_name = "URL", value_parser = store, overrides_with = "store")]
     pub(crate) store: Option<Store>,
     /// How long a session that nobody uses stays in memory.
-    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    #[arg(long, value_name = "SECS", value_parser = seconds, overrides_with = "grace")]
     pub(crate) grace: Option<Duration>,
     /// How long a connection that uses no session stays open.
-    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    #[arg(long, value_name = "SECS", value_parser = seconds, overrides_with = "idle_timeout")]
     pub(crate) idle_timeout: Option<Duration>,
+}
+
+/// `fastness open`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OpenArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Only print the address.
+    #[arg(long)]
+    pub(crate) print: bool,
 }
 
 /// `fastness acp`.
@@ -317,6 +347,7 @@ impl Command {
             Self::Acp(args) => &args.common,
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
+            Self::Open(args) => &args.common,
             Self::Sessions(args) => &args.common,
             Self::Token(args) => &args.common,
         }
@@ -329,6 +360,7 @@ impl Command {
             Self::Serve(_)
             | Self::Acp(_)
             | Self::Doctor(_)
+            | Self::Open(_)
             | Self::Sessions(_)
             | Self::Token(_) => None,
         }
@@ -447,6 +479,25 @@ mod tests {
         assert_eq!(args.listen, Some(([127, 0, 0, 1], 2).into()));
         assert_eq!(args.grace, Some(Duration::from_millis(500)));
         assert_eq!(args.store.unwrap_or_default(), Store::File);
+    }
+
+    #[test]
+    fn of_a_flag_that_is_given_twice_the_last_counts() {
+        let line = "fastness serve --unix a --unix b --tls-cert a --tls-cert b --tls-key a \
+                    --tls-key b --behind-proxy --behind-proxy --grace 1 --grace 2 \
+                    --idle-timeout 1 --idle-timeout 2 --stdio --stdio --store file --store file \
+                    --allow-host a --allow-host b";
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let Ok(Command::Serve(args)) = parse(&line) else {
+            panic!("not understood");
+        };
+        for path in [args.unix, args.tls_cert, args.tls_key] {
+            assert_eq!(path, Some("b".into()));
+        }
+        let two = Some(Duration::from_secs(2));
+        assert_eq!((args.grace, args.idle_timeout), (two, two));
+        assert!(args.behind_proxy && args.stdio);
+        assert_eq!(args.allow_host, ["a", "b"], "these add up");
     }
 
     #[test]

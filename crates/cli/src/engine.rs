@@ -7,7 +7,6 @@ use auth::{Door, Gate};
 use journal::FileStore;
 use server::Service;
 use session::{Engine, Sessions};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::acp::ModelChoice;
@@ -39,12 +38,14 @@ pub(crate) async fn start(settings: &Settings, gate: Gate, door: Door) -> anyhow
         .data_dir
         .canonicalize()
         .unwrap_or_else(|_| settings.data_dir.clone());
+    let gate = Arc::new(gate);
     let sessions = Sessions::start(Engine {
         store,
         provider: choice.provider,
         limits: settings.limits.clone(),
         greeting: settings.is_greeting.then_some(greeting),
         hidden: vec![data_dir.clone()],
+        gate: Arc::clone(&gate),
     });
     let service = Service {
         sessions,
@@ -58,8 +59,9 @@ pub(crate) async fn start(settings: &Settings, gate: Gate, door: Door) -> anyhow
         data_dir,
         cwd: settings.cwd.clone(),
         tokens_changed: tokio::sync::watch::Sender::new(()),
-        slots: Arc::new(Semaphore::new(settings.limits.connections_max)),
+        slots: server::Slots::new(&settings.limits),
         closing: CancellationToken::new(),
+        remotes: server::Remotes::default(),
         connections: TaskTracker::new(),
     };
     Ok(Running {

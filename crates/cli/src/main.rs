@@ -5,6 +5,8 @@ mod args;
 mod ask;
 mod doctor;
 mod engine;
+mod logging;
+mod open;
 mod render;
 mod rule;
 mod serve;
@@ -40,13 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
-    tracing_subscriber::fmt()
-        .with_max_level(settings.log)
-        .with_ansi(render::Palette::stderr(&settings.environment).is_coloured())
-        .with_writer(std::io::stderr)
-        // A log that cannot be written must not take a session with it.
-        .log_internal_errors(false)
-        .init();
+    let _log = logging::start(settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()
@@ -66,6 +62,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
             None => ask_here(args, settings).await,
         },
         Command::Serve(args) => serve::run(args, settings).await,
+        Command::Open(args) => open::run(args, settings),
         Command::Acp(_) => acp::run(settings).await,
         Command::Sessions(args) => sessions::run(args, settings).await,
         Command::Token(args) => token::run(args, settings),

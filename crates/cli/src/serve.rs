@@ -1,22 +1,25 @@
 //! `fastness serve`: the multi-client server.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Write, stderr, stdin, stdout};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+pub(crate) mod announcement;
+mod descriptors;
+
+use std::io::{self, BufReader, IsTerminal as _, Write, stderr, stdin, stdout};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use auth::{Door, Gate};
-use rustix::fs::FlockOperation;
+use auth::{Door, Gate, NamedTokens};
+use domain::clock::Timestamp;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use server::http::{Listening, Tls, UnixDoor};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
 use crate::engine::{self, Running};
+use crate::open;
 use crate::render::Exit;
+use crate::serve::announcement::Announcement;
 use crate::settings::Settings;
 use crate::signals;
 
@@ -31,29 +34,31 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     let token_file = settings.data_dir.join("token");
     let token = auth::token::load_or_create(&token_file)
         .with_context(|| format!("{}", token_file.display()))?;
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .with_context(|| format!("{} cannot be listened on", settings.listen))?;
-    let address = listener.local_addr()?;
-    let url = format!("http://{address}");
-    let named = auth::NamedTokens::of(&settings.data_dir);
-    let door = Door::new(address.port(), &args.allow_host, &args.allow_origin);
+    let listening = listen(settings).await?;
+    let address = listening.tcp.local_addr()?;
+    let url = url(address, listening.tls.is_some());
+    let unix = listening.unix.as_ref().map(|unix| unix.path().to_owned());
+    let named = NamedTokens::of(&settings.data_dir);
+    let gate = Gate::with_tokens(token, named.clone());
     let Running { service, model } =
-        engine::start(settings, Gate::with_tokens(token, named), door).await?;
+        engine::start(settings, gate, door(args, settings, address)).await?;
     let stop = CancellationToken::new();
     let accepting = tokio::spawn(server::http::serve(
         Arc::clone(&service),
-        listener,
+        listening,
         stop.clone(),
     ));
     let watched = Arc::clone(&service);
     tokio::spawn(async move { watched.watch_tokens().await });
-    let announcement = Announcement::publish(&settings.data_dir, &url);
+    let announcement = Announcement::publish(&settings.data_dir, &url, unix.as_deref());
     tracing::info!(url, model, "ready");
     say_ready(
         args,
         &json!({"ready": true, "url": url, "tokenFile": token_file}),
     )?;
+    if stderr().is_terminal() {
+        show_the_way_in(&named, &url);
+    }
     if args.stdio {
         let service = Arc::clone(&service);
         tokio::spawn(async move {
@@ -85,48 +90,58 @@ fn say_ready(args: &ServeArgs, ready: &Value) -> io::Result<()> {
     }
 }
 
-/// `server.json`, which tells other commands where this server is. Removed when dropped.
-struct Announcement {
-    path: std::path::PathBuf,
-    /// Held while the file is ours; a second server on the same data directory stays unannounced.
-    _lock: File,
+/// Takes the sockets, before anything else is started.
+async fn listen(settings: &Settings) -> anyhow::Result<Listening> {
+    let tls = settings.tls.as_ref().map(|files| {
+        Tls::load(&files.certificate, &files.key).context("TLS cannot be spoken with these files")
+    });
+    let tcp = server::http::bind(settings.listen)
+        .with_context(|| format!("{} cannot be listened on", settings.listen))?;
+    let unix = match &settings.unix {
+        Some(path) => Some(UnixDoor::bind(path).await?),
+        None => None,
+    };
+    Ok(Listening {
+        tcp,
+        tls: tls.transpose()?,
+        unix,
+        sockets_max: descriptors::for_sockets(),
+    })
 }
 
-impl Announcement {
-    fn publish(data_dir: &Path, url: &str) -> Option<Self> {
-        let announced = Self::try_publish(data_dir, url);
-        if let Err(error) = &announced {
-            tracing::warn!(%error, "not announced: other commands will not find this server by themselves");
-        }
-        announced.ok()
-    }
-
-    fn try_publish(data_dir: &Path, url: &str) -> io::Result<Self> {
-        let lock = private_file(&data_dir.join("server.lock"))?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        let path = data_dir.join("server.json");
-        let temporary = data_dir.join(".server.json");
-        let content = json!({"pid": std::process::id(), "url": url, "unix": null});
-        let mut file = private_file(&temporary)?;
-        file.set_len(0)?;
-        file.write_all(content.to_string().as_bytes())?;
-        std::fs::rename(&temporary, &path)?;
-        Ok(Self { path, _lock: lock })
+fn door(args: &ServeArgs, settings: &Settings, address: SocketAddr) -> Door {
+    let door = Door::new(address.port(), &args.allow_host, &args.allow_origin);
+    if settings.tls.is_some() {
+        door.over_tls()
+    } else {
+        door
     }
 }
 
-impl Drop for Announcement {
-    fn drop(&mut self) {
-        // A file that stays behind is recognised by its dead process.
-        let _ = std::fs::remove_file(&self.path);
-    }
+/// Where this machine reaches the server: an address that means all of them leads nowhere.
+fn url(address: SocketAddr, is_tls: bool) -> String {
+    let ip = match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address.ip(),
+    };
+    let scheme = if is_tls { "https" } else { "http" };
+    format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
 }
 
-fn private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(path)
+/// Tells the person at the terminal how to log in; a log would keep it for others.
+fn show_the_way_in(named: &NamedTokens, url: &str) {
+    let told = named
+        .issue_ticket(Timestamp::now())
+        .context("no ticket")
+        .and_then(|ticket| {
+            let address = open::address(url, &ticket);
+            Ok(writeln!(
+                stderr(),
+                "Open {address} within a minute, or run `fastness open` later."
+            )?)
+        });
+    if let Err(error) = told {
+        tracing::warn!(%error, "the page's address cannot be shown");
+    }
 }

@@ -3,9 +3,11 @@
 //! [`Environment`] is the only reader of the process's environment; everything takes it as an
 //! argument, so that tests bring their own.
 
+mod listening;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -18,8 +20,7 @@ use tracing::level_filters::LevelFilter;
 use crate::args::{self, Cli, Command, ServerArgs, Store};
 use crate::render::Failure;
 
-/// Where `fastness serve` listens when nothing else is said.
-const LISTEN: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 4600);
+pub(crate) use listening::TlsFiles;
 
 /// The process's surroundings.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,12 @@ pub(crate) struct Settings {
     /// Whether the first prompt of a session is preceded by a greeting.
     pub(crate) is_greeting: bool,
     pub(crate) log: LevelFilter,
+    /// Where `serve` listens on the network.
     pub(crate) listen: SocketAddr,
+    /// The Unix socket that it listens on besides.
+    pub(crate) unix: Option<PathBuf>,
+    /// With these it speaks TLS.
+    pub(crate) tls: Option<TlsFiles>,
     /// The server to go through, and the file with its token, if they were named.
     pub(crate) server: ServerArgs,
 }
@@ -94,6 +100,7 @@ impl Settings {
             .model
             .as_deref()
             .or(environment.value("FASTNESS_MODEL"));
+        let listening = listening::resolve(&cli.command, &environment)?;
         Ok(Self {
             data_dir: data_dir(common.data_dir.as_deref(), &environment)?,
             cwd,
@@ -102,7 +109,9 @@ impl Settings {
             limits,
             is_greeting: is_greeting(&environment)?,
             log: log(&cli.command, &environment)?,
-            listen: listen(&cli.command, &environment)?,
+            listen: listening.address,
+            unix: listening.unix,
+            tls: listening.tls,
             server: cli.command.server().cloned().unwrap_or_default(),
             environment,
         })
@@ -223,32 +232,10 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
         Command::Acp(_)
         | Command::Ask(_)
         | Command::Doctor(_)
+        | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => LevelFilter::WARN,
     })
-}
-
-fn listen(command: &Command, environment: &Environment) -> anyhow::Result<SocketAddr> {
-    let Command::Serve(serve) = command else {
-        return Ok(LISTEN.into());
-    };
-    let named = environment.value("FASTNESS_LISTEN").map(|text| {
-        args::listen_address(text)
-            .map_err(|problem| Failure::usage(format!("FASTNESS_LISTEN: {problem}")))
-    });
-    let listen = match (serve.listen, named) {
-        (Some(listen), _) => listen,
-        (None, Some(listen)) => listen?,
-        (None, None) => LISTEN.into(),
-    };
-    if listen.ip().is_loopback() {
-        return Ok(listen);
-    }
-    Err(Failure::usage(format!(
-        "{listen} can be reached from other machines, and the connection would not be encrypted"
-    ))
-    .hint("listen on 127.0.0.1 and reach it through an SSH tunnel")
-    .into())
 }
 
 fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> {
@@ -257,6 +244,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
         Command::Acp(_)
         | Command::Ask(_)
         | Command::Doctor(_)
+        | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => None,
     };

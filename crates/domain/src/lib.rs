@@ -10,6 +10,7 @@ pub mod event;
 pub mod ids;
 pub mod limits;
 pub mod permit;
+pub mod trace;
 
 pub use cursor::Cursor;
 pub use error::{FailureKind, TurnError};
@@ -19,3 +20,4 @@ pub use ids::{
 };
 pub use limits::Limits;
 pub use permit::Permit;
+pub use trace::TraceParent;

@@ -56,6 +56,15 @@ pub const MAILBOX_COMMANDS_MAX: usize = 1_024;
 /// Reports of a running turn that wait for the session; small, so that the model waits early.
 pub const TURN_REPORTS_MAX: usize = 256;
 
+/// Messages a stream over HTTP keeps beside what the journal has, for a reader that comes back.
+pub const KEPT_MESSAGES_MAX: usize = 256;
+
+/// Bytes of such messages.
+pub const KEPT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Streams of one connection over HTTP that may wait for sessions it is not attached to.
+pub const WAITING_STREAMS_MAX: usize = 16;
+
 /// Prompts that may wait behind a running turn.
 pub const QUEUED_PROMPTS_MAX: usize = 16;
 
@@ -68,6 +77,34 @@ pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
 /// Prompts of one connection that may wait for their answer.
 pub const PROMPTS_IN_FLIGHT_MAX: usize = 1_024;
 
+/// Bytes of a REST request body: a command, not a conversation.
+pub const REST_BODY_BYTES_MAX: usize = 2_000_000;
+
+/// Bytes of a refused request body that are read and thrown away, so that the answer reaches a
+/// client that is still sending: the largest body any route takes, four times over.
+pub const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How long a refused request body is read on for.
+pub const LINGER_WAIT: Duration = Duration::from_secs(2);
+
+/// Headers of one request: a browser sends about twenty.
+pub const HEADERS_MAX: usize = 100;
+
+/// Bytes of one request's headers: four times what common proxies let through.
+pub const HEADER_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes that HTTP buffers for one connection, or one HTTP/2 stream, in each direction: enough to
+/// keep a local link busy, and little enough for ten thousand clients.
+pub const HTTP_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// Requests at once on one HTTP/2 connection: one stream for each session of a busy editor, and
+/// as many requests as one client may have in flight.
+pub const HTTP2_STREAMS_MAX: u32 = 256;
+
+/// HTTP/2 streams that a client may have reset before we looked at them. More is an attack
+/// ("rapid reset"), and ends the connection.
+pub const HTTP2_RESETS_MAX: usize = 32;
+
 /// Sessions one `session/list` page shows.
 pub const LIST_PAGE_MAX: usize = 100;
 
@@ -79,6 +116,23 @@ pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
 
 /// Bytes of one tool result in the journal.
 pub const TOOL_RESULT_BYTES_MAX: usize = 1024 * 1024;
+
+/// Requests of ours that may wait for one client: a turn has one at a time and cleans up with two
+/// more, so this is hundreds of turns at work through one connection.
+pub const CLIENT_REQUESTS_MAX: usize = 1_024;
+
+/// Bytes of a client's error message, and of its data, that the model is told: a client may send
+/// a whole frame of either.
+pub const CLIENT_ERROR_BYTES_MAX: usize = 4 * 1024;
+
+/// Longest name of a terminal: it is sent back with every request about it.
+pub const TERMINAL_ID_BYTES_MAX: usize = 256;
+
+/// How long a command may run that does not say how long it may.
+pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
+
+/// How long a command may run at most, whatever it says: a turn waits for it.
+pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -137,10 +191,16 @@ pub struct Limits {
     pub stall: Duration,
     /// A connection without an attachment is closed after this.
     pub idle: Duration,
-    /// Time for `initialize`, for request headers, and for a request body.
+    /// Time for `initialize`, and for request headers.
     pub handshake: Duration,
+    /// Time for a request body, from its headers to its last byte.
+    pub body: Duration,
+    /// How long an HTTP connection on which nothing is asked is kept.
+    pub keep_alive: Duration,
     /// Time a client has to answer a request of ours that is not a question to a person.
     pub client_request: Duration,
+    /// How long a turn whose client left waits for it to come back before a call to it fails.
+    pub client_back: Duration,
     /// Time to a model's first byte.
     pub model_first_byte: Duration,
     /// Time between two chunks of a model's answer.
@@ -159,6 +219,8 @@ pub struct Limits {
     pub drain: Duration,
     /// Connections at once.
     pub connections_max: usize,
+    /// Connections at once that show the same named token.
+    pub connections_per_token_max: usize,
     /// Requests per second and network connection.
     pub requests_per_second: u32,
     /// Model calls in one turn.
@@ -188,7 +250,10 @@ impl Default for Limits {
             stall: seconds(60),
             idle: seconds(300),
             handshake: seconds(10),
+            body: seconds(10),
+            keep_alive: seconds(75),
             client_request: seconds(30),
+            client_back: seconds(30),
             model_first_byte: seconds(120),
             model_between_chunks: seconds(60),
             model_call: seconds(30 * 60),
@@ -198,6 +263,7 @@ impl Default for Limits {
             pong: seconds(20),
             drain: seconds(10),
             connections_max: 10_000,
+            connections_per_token_max: 1_000,
             requests_per_second: 1_000,
             steps_max: 50,
             disk_free_min: 256 * 1024 * 1024,
@@ -252,12 +318,15 @@ impl Limits {
         })
     }
 
-    fn slots(&mut self) -> [(&'static str, Slot<'_>); 22] {
-        [
+    fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        vec![
             ("stall_ms", Slot::Time(&mut self.stall)),
             ("idle_ms", Slot::Time(&mut self.idle)),
             ("handshake_ms", Slot::Time(&mut self.handshake)),
+            ("body_ms", Slot::Time(&mut self.body)),
+            ("keep_alive_ms", Slot::Time(&mut self.keep_alive)),
             ("client_request_ms", Slot::Time(&mut self.client_request)),
+            ("client_back_ms", Slot::Time(&mut self.client_back)),
             (
                 "model_first_byte_ms",
                 Slot::Time(&mut self.model_first_byte),
@@ -276,6 +345,10 @@ impl Limits {
             ("client_connect_ms", Slot::Time(&mut self.client_connect)),
             ("client_silence_ms", Slot::Time(&mut self.client_silence)),
             ("connections_max", Slot::Count(&mut self.connections_max)),
+            (
+                "connections_per_token_max",
+                Slot::Count(&mut self.connections_per_token_max),
+            ),
             (
                 "message_bytes_max",
                 Slot::Count(&mut self.message_bytes_max),

@@ -4,6 +4,7 @@
 //! gains a `$` when written and loses it when read. [`extract`] and [`resolve`] do that on JSON
 //! text, [`BlobDir`] keeps the files.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
@@ -198,39 +199,55 @@ pub(crate) fn extract(
 
 /// Undoes [`extract`]: puts strings back in place of their names and unmarks real keys.
 pub(crate) fn resolve(json: &str, source: &dyn BlobSource) -> Result<String, StoreError> {
-    const OPEN: &str = "{\"$blob\":\"";
     let mut out = String::with_capacity(json.len());
+    for part in parts(json) {
+        match part {
+            Part::Json(json) => out.push_str(&json),
+            Part::Name(sha256) => {
+                let text = serde_json::to_string(&source.read(sha256)?);
+                out.push_str(&text.map_err(|_| StoreError::DamagedText)?);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// A piece of what [`extract`] wrote.
+pub(crate) enum Part<'a> {
+    /// JSON text, real keys unmarked.
+    Json(Cow<'a, str>),
+    /// The name of a long string, in whose place it stands.
+    Name(&'a str),
+}
+
+/// The pieces of `json` in order.
+pub(crate) fn parts(json: &str) -> impl Iterator<Item = Part<'_>> {
+    const OPEN: &str = "{\"$blob\":\"";
     let mut rest = json;
-    while let Some(token) = tokens(rest).next() {
-        let (piece, used) = match token {
+    std::iter::from_fn(move || {
+        let name = rest.strip_prefix(OPEN).and_then(|tail| tail.get(..64));
+        if let Some(name) = name
+            && is_sha256(name.as_bytes())
+            && rest[OPEN.len() + 64..].starts_with("\"}")
+        {
+            rest = &rest[OPEN.len() + 66..];
+            return Some(Part::Name(name));
+        }
+        let (piece, used) = match tokens(rest).next()? {
             Token::Key(key) if key.starts_with("\"$$") && is_blob_key(key) => {
                 (format!("\"{}", &key[2..]).into(), key.len())
             }
-            Token::Other(other) => {
-                // A name opens with the brace that ends this token.
-                let before = &other[..other.len() - usize::from(other.ends_with('{'))];
-                let after = &rest[before.len()..];
-                match after.strip_prefix(OPEN).and_then(|tail| tail.get(..64)) {
-                    Some(name)
-                        if is_sha256(name.as_bytes())
-                            && after[OPEN.len() + 64..].starts_with("\"}") =>
-                    {
-                        let text = serde_json::to_string(&source.read(name)?)
-                            .map_err(|_| StoreError::DamagedText)?;
-                        (
-                            format!("{before}{text}").into(),
-                            before.len() + OPEN.len() + 66,
-                        )
-                    }
-                    _ => (std::borrow::Cow::Borrowed(other), other.len()),
-                }
+            // A name opens with the brace that ends this token.
+            Token::Other(other) if other.len() > 1 && other.ends_with('{') => {
+                (Cow::Borrowed(&other[..other.len() - 1]), other.len() - 1)
             }
-            Token::Key(string) | Token::Text(string) => (string.into(), string.len()),
+            Token::Key(text) | Token::Text(text) | Token::Other(text) => {
+                (Cow::Borrowed(text), text.len())
+            }
         };
-        out.push_str(&piece);
         rest = &rest[used..];
-    }
-    Ok(out)
+        Some(Part::Json(piece))
+    })
 }
 
 /// Appends JSON text with DEL, the C1 controls, U+2028 and U+2029 escaped, so that every reader

@@ -12,12 +12,16 @@ mod blobs;
 pub mod chance;
 #[cfg(feature = "test-support")]
 pub mod conformance;
+mod cut;
+mod delete;
 mod error;
 mod fork;
 mod lock;
 mod message;
 mod meta;
 mod partial;
+mod probe;
+mod raw;
 mod reader;
 mod record;
 mod recover;
@@ -36,6 +40,7 @@ use domain::{Event, EventSeq};
 
 pub use error::StoreError;
 pub use meta::Meta;
+pub use raw::Raw;
 pub use reader::Reader;
 pub use recover::Recovery;
 pub use shared::SharedWriter;

@@ -28,6 +28,18 @@ impl Lock {
     /// # Errors
     /// [`StoreError::HeldElsewhere`] if a writer has it, in this process or another.
     pub(crate) fn take(storage: &dyn Storage, session: &str) -> Result<Self, StoreError> {
+        let lock = Self::take_silently(storage, session)?;
+        // Whoever is refused learns our pid; the boot id stays until recovery is on disk.
+        lock.write(lock.last_boot_id.clone())?;
+        Ok(lock)
+    }
+
+    /// As [`Self::take`], but without a word about who has it: where the file is there, this needs
+    /// no space on the disk.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub(crate) fn take_silently(storage: &dyn Storage, session: &str) -> Result<Self, StoreError> {
         let file = storage.open(&format!("{session}/lock"), Access::Create)?;
         let content = |file: &dyn StoredFile| read(file).ok().flatten();
         if !file.try_lock()? {
@@ -35,10 +47,7 @@ impl Lock {
             return Err(StoreError::HeldElsewhere { pid });
         }
         let last_boot_id = content(&*file).and_then(|content| content.boot_id);
-        let lock = Self { file, last_boot_id };
-        // Whoever is refused learns our pid; the boot id stays until recovery is on disk.
-        lock.write(lock.last_boot_id.clone())?;
-        Ok(lock)
+        Ok(Self { file, last_boot_id })
     }
 
     /// Whether the session was last written on this boot, so that nothing written was lost.

@@ -16,10 +16,11 @@ use domain::EventSeq;
 use domain::event::Text;
 use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX};
 
+use crate::record::Record;
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at};
 use crate::store::SessionDir;
-use crate::{StoreError, Stored, blobs, partial, record};
+use crate::{Raw, StoreError, Stored, blobs, partial, record};
 
 /// A stretch of log short enough to be walked record by record instead of halved again.
 const WALK_BYTES_MAX: u64 = 4 * CHUNK_BYTES as u64;
@@ -47,30 +48,34 @@ impl Reader {
         max_events: usize,
         max_bytes: usize,
     ) -> Result<Vec<Arc<Stored>>, StoreError> {
-        if up_to <= after || max_events == 0 {
-            return Ok(Vec::new());
-        }
-        let mut up_to = up_to;
-        if let Some(at) = self.dir.known_damage() {
-            if at <= after.next() {
-                return Err(StoreError::Damaged { at });
-            }
-            up_to = up_to.min(EventSeq(at.0 - 1));
-        }
         let want = Want {
-            first: after.next(),
+            after,
             up_to,
             max_events,
             max_bytes,
         };
-        let place = self.locate(want.first)?;
-        match self.collect(place, &want) {
-            // What was remembered or guessed may be out of date; the start never is.
-            Err(StoreError::Damaged { .. }) if place != Place::START => {
-                self.collect(Place::START, &want)
-            }
-            other => other,
-        }
+        self.read(want, |record, dir| {
+            record::decode(record, &dir.blobs()).map(Arc::new)
+        })
+    }
+
+    /// Events after `after` as they are stored, bounded as by [`Self::read_after`].
+    ///
+    /// # Errors
+    /// As [`Self::read_after`]; that a long string is damaged is found by [`Self::raw_pieces`].
+    pub fn raw_after(
+        &mut self,
+        after: EventSeq,
+        max_events: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<Raw>, StoreError> {
+        let want = Want {
+            after,
+            up_to: EventSeq(u64::MAX),
+            max_events,
+            max_bytes,
+        };
+        self.read(want, |record, _| Raw::of(record))
     }
 
     /// Calls `visit` for every event after `after`, in batches that bound memory, until it says
@@ -178,7 +183,41 @@ impl Reader {
         })
     }
 
-    fn collect(&mut self, from: Place, want: &Want) -> Result<Vec<Arc<Stored>>, StoreError> {
+    pub(crate) fn blob(&self, sha256: &str) -> Result<Arc<dyn StoredFile>, StoreError> {
+        self.dir.blobs().open(sha256)
+    }
+
+    fn read<T>(
+        &mut self,
+        mut want: Want,
+        decode: impl Fn(&Record<'_>, &SessionDir) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        if want.up_to <= want.after || want.max_events == 0 {
+            return Ok(Vec::new());
+        }
+        let first = want.after.next();
+        if let Some(at) = self.dir.known_damage() {
+            if at <= first {
+                return Err(StoreError::Damaged { at });
+            }
+            want.up_to = want.up_to.min(EventSeq(at.0 - 1));
+        }
+        let place = self.locate(first)?;
+        match self.collect(place, &want, &decode) {
+            // What was remembered or guessed may be out of date; the start never is.
+            Err(StoreError::Damaged { .. }) if place != Place::START => {
+                self.collect(Place::START, &want, &decode)
+            }
+            other => other,
+        }
+    }
+
+    fn collect<T>(
+        &mut self,
+        from: Place,
+        want: &Want,
+        decode: impl Fn(&Record<'_>, &SessionDir) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
         let mut scanner = Scanner::new(Arc::clone(&self.events), from)?;
         let mut found = Vec::new();
         let mut bytes = 0;
@@ -188,21 +227,21 @@ impl Reader {
                 break;
             }
             let event = match scanner.next()? {
-                Step::Record(record) if record.seq < want.first => continue,
+                Step::Record(record) if record.seq <= want.after => continue,
                 Step::Record(record) => {
                     bytes += record.line.len();
                     if !found.is_empty() && bytes > want.max_bytes {
                         self.place = place;
                         return Ok(found);
                     }
-                    record::decode(&record, &self.dir.blobs())
+                    decode(&record, &self.dir)
                 }
                 Step::End | Step::Torn => break,
                 Step::Hole if !self.dir.is_same_boot() => break,
                 Step::Hole | Step::Damaged => Err(StoreError::Damaged { at: place.next }),
             };
             match event {
-                Ok(stored) => found.push(Arc::new(stored)),
+                Ok(event) => found.push(event),
                 Err(_) if !found.is_empty() => {
                     self.place = place;
                     return Ok(found);
@@ -290,7 +329,7 @@ impl Reader {
 
 /// Which events a call asks for.
 struct Want {
-    first: EventSeq,
+    after: EventSeq,
     up_to: EventSeq,
     max_events: usize,
     max_bytes: usize,

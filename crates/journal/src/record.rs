@@ -245,17 +245,38 @@ pub(crate) fn decode(
     }
 }
 
+/// The JSON of a record without what the journal keeps for itself, and with its number.
+pub(crate) fn without_own_keys<'a>(record: &Record<'a>) -> Cow<'a, str> {
+    if record.has_crc {
+        let (fields, _) = split_batch(record.line);
+        return Cow::Owned(format!("{fields}}}"));
+    }
+    // Other tools may number by position only.
+    match parse_head(record.line) {
+        Some((None, ..)) => {
+            let (seq, line) = (record.seq, record.line.trim_start());
+            // An object with any key has a colon.
+            let comma = if line.contains(':') { "," } else { "" };
+            let fields = line.strip_prefix('{').unwrap_or(line);
+            Cow::Owned(format!("{{\"seq\":{seq}{comma}{fields}"))
+        }
+        _ => Cow::Borrowed(record.line),
+    }
+}
+
 /// How many records before it were not known to be synced when a line with checksum was written.
 fn behind(line: &str) -> u64 {
+    split_batch(line).1
+}
+
+/// A line with checksum without its end: what stands before `$batch`, and its number.
+fn split_batch(line: &str) -> (&str, u64) {
     let body = line.get(..line.len().saturating_sub(TRAILER_BYTES));
     let body = body.unwrap_or_default();
     let key = body.trim_end_matches(|c: char| c.is_ascii_digit());
-    match key
-        .strip_suffix(":")
-        .is_some_and(|key| key.ends_with(",\"$batch\""))
-    {
-        true => body[key.len()..].parse().unwrap_or(0),
-        false => 0,
+    match key.strip_suffix(",\"$batch\":") {
+        Some(fields) => (fields, body[key.len()..].parse().unwrap_or(0)),
+        None => (body, 0),
     }
 }
 
@@ -334,7 +355,7 @@ fn parse_head(line: &str) -> Option<Head<'static>> {
 /// Turns each escaped half of a surrogate pair that stands alone into U+FFFD.
 ///
 /// Other tools write such escapes; no Rust string can hold them. The file keeps what it has.
-fn replace_lone_surrogates(line: &str) -> String {
+pub(crate) fn replace_lone_surrogates(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find('\\') {

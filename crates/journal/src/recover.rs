@@ -18,7 +18,7 @@ use crate::partial::{self, Ending};
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at, write_all_at};
 use crate::store::SessionDir;
-use crate::{Entry, StoreError, Stored, Writer, record};
+use crate::{Entry, StoreError, Stored, Writer, cut, record};
 
 /// The least that a disk writes at once, so that what it lost ends at a multiple of this.
 const SECTOR_BYTES: u64 = 512;
@@ -44,7 +44,13 @@ pub(crate) fn open(
     let same_boot = lock.is_same_boot(dir.storage());
     let events = dir.open("events.jsonl", Access::Write)?;
     let scanned = scan(&dir, &events, same_boot, visit)?;
-    let cut_bytes = cut_torn(&dir, &*events, &scanned)?;
+    let epoch = scanned.fold.meta.epoch;
+    // Of an earlier opening that did not get to its end.
+    let cut_before = cut::is_untold(&dir, epoch)?;
+    let cut_bytes = match scanned.torn {
+        true => cut::cut(&dir, &*events, scanned.end, epoch + 1)?,
+        false => 0,
+    };
     let len = end_last_line(&*events, &scanned)?;
     write_again(&*events, scanned.last_batch, len)?;
     // A dead process may have written without syncing what is about to be shown.
@@ -59,11 +65,13 @@ pub(crate) fn open(
 
     let ended_message = found.message.as_ref().map(|message| message.started);
     let was_busy = scanned.fold.turn_open || ended_message.is_some();
-    let lost = cut_bytes > 0 || found.garbage || (!same_boot && was_busy);
+    let cut = cut_bytes > 0 || cut_before;
+    let lost = cut || found.garbage || (!same_boot && was_busy);
     let void_from = lost.then(|| ended_message.unwrap_or(scanned.end.next));
     let mut entries = Vec::new();
     if let Some(from) = void_from {
-        let epoch = scanned.fold.meta.epoch + 1;
+        let epoch = epoch + 1;
+        // First, so that no part of what follows can be there without it.
         entries.push(Entry::Event(SessionRecovered { epoch, from }.into()));
     }
     if ended_message.is_some() {
@@ -73,6 +81,9 @@ pub(crate) fn open(
     writer.adopt(found.message);
     for stored in writer.append(entries, now)? {
         visit(&stored);
+    }
+    if cut {
+        cut::told(writer.dir());
     }
     writer.settle();
     let recovery = Recovery {
@@ -155,41 +166,6 @@ fn write_again(events: &dyn StoredFile, from: u64, to: u64) -> io::Result<()> {
         offset += count as u64;
     }
     Ok(())
-}
-
-/// Moves what stands after the last whole record to `events.torn`; returns how many bytes.
-fn cut_torn(dir: &SessionDir, events: &dyn StoredFile, scanned: &Scanned) -> io::Result<u64> {
-    if !scanned.torn {
-        return Ok(0);
-    }
-    let torn = dir.open("events.torn", Access::Create)?;
-    let mut buffer = vec![0; CHUNK_BYTES];
-    let (mut from, mut to) = (scanned.end.offset, torn.len()?);
-    loop {
-        let count = read_full_at(events, &mut buffer, from)?;
-        if count == 0 {
-            break;
-        }
-        write_all_at(&*torn, &buffer[..count], to)?;
-        from += count as u64;
-        to += count as u64;
-    }
-    torn.sync()?;
-    // The cached meta may cover what is cut.
-    match dir.storage().remove_file(&dir.path("meta.json")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    dir.storage().sync_dir(&dir.name)?;
-    events.truncate(scanned.end.offset)?;
-    let cut_bytes = from - scanned.end.offset;
-    tracing::warn!(
-        session = %dir.id,
-        cut_bytes,
-        next = %scanned.end.next,
-        "the journal ended in an unfinished write; it was cut and kept in events.torn"
-    );
-    Ok(cut_bytes)
 }
 
 /// Gives the last line its newline if another tool left it out; returns the length of the log.

@@ -7,20 +7,19 @@
 use std::sync::Arc;
 
 use domain::clock::Timestamp;
-use domain::event::{
-    MessageKind, MessageStarted, Notice, SessionCreated, StopReason, TurnResult, TurnStarted,
-};
+use domain::event::{Notice, SessionCreated};
 use domain::limits::BLOB_BYTES_MIN;
-use domain::{Event, EventSeq, MessageId, PrincipalId, SessionId, TurnId};
+use domain::{Event, EventSeq, PrincipalId, SessionId};
 
 use crate::chance::Chance;
 use crate::storage::power::{Fault, FaultyCall, PowerStorage, Sabotage};
-use crate::{Entry, FileStore, StoreError, Writer};
+use crate::{FileStore, StoreError, Writer};
 
 mod every;
 mod oracle;
+mod writing;
 
-pub use every::{Then, fault_at};
+pub use every::{Then, fault_at, recovery_fault_at};
 use oracle::{Expected, Standing};
 
 /// Steps of one run: enough for several lives, few enough that a failure can be followed.
@@ -308,7 +307,10 @@ impl Run {
         self.look_at_everything()?;
         self.storage.arm(None);
         if self.storage.is_dead() {
-            self.storage.restart();
+            match self.chance.one_in(2) {
+                true => self.cut_power(),
+                false => self.storage.restart(),
+            }
             self.look_at_everything()?;
         }
         Ok(())
@@ -379,11 +381,12 @@ impl Run {
                 return Ok(());
             }
             let faults = self.storage.faults();
+            let bytes = log_bytes(&self.storage, expected.id);
             let mut seen = Vec::new();
             let mut visit = |stored: &crate::Stored| seen.push(stored.clone());
             match self.store.open_session(expected.id, now, &mut visit) {
                 Ok((opened, recovery)) => {
-                    expected.check(&seen, &recovery, &opened)?;
+                    expected.check(&self.storage, &seen, &recovery, &opened)?;
                     expected.check_files(&self.store, &self.storage, &seen, &recovery)?;
                     expected.opened(seen, recovery.cut_bytes);
                     // That the boot could not be noted is no failure, but costs an epoch later.
@@ -394,7 +397,11 @@ impl Run {
                 Err(StoreError::NotFound) if expected.may_be_absent() => return Ok(()),
                 Err(error) => {
                     excuse(&self.storage, &error, "open")?;
-                    expected.opened_by_half = true;
+                    let left = log_bytes(&self.storage, expected.id);
+                    expected.half_opened(bytes.saturating_sub(left));
+                    if self.chance.one_in(4) {
+                        self.storage.kill();
+                    }
                 }
             }
         }
@@ -407,152 +414,6 @@ impl Run {
             .filter(|at| self.sessions[*at].expected.standing == Standing::Alive)
             .collect();
         alive.get(self.chance.index(alive.len())).copied()
-    }
-
-    fn write(&mut self) -> Result<(), String> {
-        let Some(at) = self.pick() else { return Ok(()) };
-        if self.sessions[at].writer.is_none() {
-            self.open(at)?;
-        }
-        let is_open = self.sessions[at].expected.open.is_some();
-        match (self.chance.below(10), is_open) {
-            (0..=1, false) => self.start_message(at),
-            (0..=3, true) => self.push_text(at),
-            (4, true) => self.flush(at),
-            (5, true) => self.append(at, true),
-            (6, _) => self.save_meta(at),
-            _ => self.append(at, false),
-        }
-    }
-
-    fn append(&mut self, at: usize, ends: bool) -> Result<(), String> {
-        let mut entries = Vec::new();
-        if ends {
-            entries.push(Entry::EndMessage { partial: false });
-        }
-        for _ in 0..=self.chance.below(5) {
-            let event = match self.chance.below(8) {
-                0 => turn_started(),
-                1 => turn_ended(),
-                _ => self.notice(),
-            };
-            entries.push(Entry::Event(event));
-        }
-        self.append_entries(at, entries)
-    }
-
-    fn append_text(&mut self, at: usize, text: &str) -> Result<(), String> {
-        let notice = Notice {
-            kind: "soak".into(),
-            message_id: None,
-            text: text.to_owned(),
-        };
-        self.append_entries(at, vec![Entry::Event(notice.into())])
-    }
-
-    fn append_entries(&mut self, at: usize, entries: Vec<Entry>) -> Result<(), String> {
-        let now = self.now();
-        let Session { expected, writer } = &mut self.sessions[at];
-        let Some(open) = writer else { return Ok(()) };
-        expected.tried(&entries);
-        match open.append(entries, now) {
-            Ok(stored) => expected.stored(stored.iter().map(|stored| (**stored).clone()).collect()),
-            Err(error) => self.failed(at, &error, "append"),
-        }
-    }
-
-    fn start_message(&mut self, at: usize) -> Result<(), String> {
-        self.words += 1;
-        let kind = match self.chance.one_in(3) {
-            true => MessageKind::Thought,
-            false => MessageKind::Text,
-        };
-        let started = MessageStarted {
-            message_id: MessageId::new(format!("m{}", self.words)),
-            kind,
-        };
-        let now = self.now();
-        let Session { expected, writer } = &mut self.sessions[at];
-        let Some(open) = writer else { return Ok(()) };
-        expected.tried(&[Entry::Event(started.clone().into())]);
-        match open.start_message(started, now) {
-            Ok(stored) => {
-                expected.started(&stored);
-                Ok(())
-            }
-            Err(error) => self.failed(at, &error, "start"),
-        }
-    }
-
-    fn push_text(&mut self, at: usize) -> Result<(), String> {
-        let most = if self.chance.one_in(800) {
-            300_000
-        } else {
-            1_500
-        };
-        // In streamed text a NUL at a sector's end cannot be told from what a power loss left.
-        let text = self.text(most).replace('\0', "0");
-        let Session { expected, writer } = &mut self.sessions[at];
-        let Some(open) = writer else { return Ok(()) };
-        match open.push_text(&text) {
-            Ok(_) => {
-                expected.showed(&text);
-                Ok(())
-            }
-            Err(error) => {
-                expected.perhaps_showed(&text);
-                self.failed(at, &error, "push")
-            }
-        }
-    }
-
-    fn flush(&mut self, at: usize) -> Result<(), String> {
-        let Session { expected, writer } = &mut self.sessions[at];
-        let Some(open) = writer else { return Ok(()) };
-        let Some(job) = open.unsynced() else {
-            return Ok(());
-        };
-        match job.run() {
-            Ok(()) => {
-                expected.flushed();
-                Ok(())
-            }
-            Err(error) => {
-                open.fence();
-                self.failed(at, &error, "flush")
-            }
-        }
-    }
-
-    fn save_meta(&mut self, at: usize) -> Result<(), String> {
-        let Session { expected, writer } = &mut self.sessions[at];
-        let Some(open) = writer else { return Ok(()) };
-        match open.save_meta() {
-            Ok(()) => {
-                expected.synced_events();
-                Ok(())
-            }
-            Err(error) => self.failed(at, &error, "save"),
-        }
-    }
-
-    /// A write failed: the session is opened anew, by this process or by the next.
-    fn failed(&mut self, at: usize, error: &StoreError, what: &str) -> Result<(), String> {
-        self.excuse(error, what)?;
-        let session = &mut self.sessions[at];
-        if let Some(mut writer) = session.writer.take()
-            && !self.storage.is_dead()
-            && what != "save"
-        {
-            let again = writer.append(vec![Entry::Event(turn_ended())], Timestamp(0.0));
-            if !matches!(again, Err(StoreError::Fenced)) {
-                return Err(format!("after a failed {what} the writer went on"));
-            }
-        }
-        if self.chance.one_in(2) {
-            return self.open(at);
-        }
-        Ok(())
     }
 
     fn excuse(&self, error: &StoreError, what: &str) -> Result<(), String> {
@@ -568,21 +429,8 @@ fn excuse(storage: &PowerStorage, error: &StoreError, what: &str) -> Result<(), 
     Err(format!("{what}: {error}"))
 }
 
-fn turn_started() -> Event {
-    TurnStarted {
-        turn: TurnId(1),
-        prompt_id: None,
-        queued: None,
-    }
-    .into()
-}
-
-fn turn_ended() -> Event {
-    TurnResult {
-        turn: TurnId(1),
-        stop_reason: Some(StopReason::EndTurn),
-        error: None,
-        usage: None,
-    }
-    .into()
+/// How long a session's log is.
+fn log_bytes(storage: &PowerStorage, id: SessionId) -> u64 {
+    let log = storage.peek(&format!("{id}/events.jsonl"));
+    log.map_or(0, |bytes| bytes.len() as u64)
 }

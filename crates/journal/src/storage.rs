@@ -95,6 +95,14 @@ pub(crate) fn write_all_at(file: &dyn StoredFile, bytes: &[u8], offset: u64) -> 
     Ok(())
 }
 
+/// What was to be removed may be gone already.
+pub(crate) fn gone_is_fine(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
 /// Fills `buffer` as far as the file goes; returns how far that was.
 pub(crate) fn read_full_at(
     file: &dyn StoredFile,

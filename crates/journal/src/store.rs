@@ -1,8 +1,8 @@
-//! The file store: which sessions there are, and the ways to make, open, read and delete one.
+//! The file store: which sessions there are, and the ways to make, open and read one.
 //!
 //! `<data-dir>/sessions/<id>/` holds a session. `.new-<id>` is one being made and `<id>.deleted`
-//! one being removed; each takes its name by a rename, so a crash leaves all of it or nothing.
-//! `.deleted/<id>` remembers every name that was used, so that none is used twice.
+//! one being removed (see `delete`); each takes its name by a rename, so a crash leaves all of it
+//! or nothing.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,14 +18,9 @@ use crate::lock::{self, Lock};
 use crate::scan::Place;
 use crate::storage::{Access, DiskStorage, Storage, StoredFile};
 use crate::{
-    Meta, Reader, Recovery, StoreError, Stored, Verified, Writer, fork, meta, recover, verify,
+    Meta, Reader, Recovery, StoreError, Stored, Verified, Writer, delete, fork, meta, recover,
+    verify,
 };
-
-/// Names of deleted sessions.
-const DELETED: &str = ".deleted";
-
-/// Deepest directory that removing a session enters: the session, `blobs`, and one to spare.
-const TREE_DEPTH_MAX: usize = 3;
 
 /// All sessions beneath one data directory. Cheap to clone.
 #[derive(Clone)]
@@ -52,7 +47,7 @@ impl FileStore {
             damaged: Mutex::default(),
         });
         let store = Self { shared };
-        store.clean_up();
+        delete::clean_up(store.storage());
         store
     }
 
@@ -182,20 +177,14 @@ impl FileStore {
         Ok(self.storage().free_bytes()?)
     }
 
-    /// Deletes a session for good; its name is never used again.
+    /// Deletes a session for good; its name is never used again. Needs no space on the disk.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::HeldElsewhere`] while a writer has it, or what made
     /// the disk fail; then it is still there, or will be gone once the store is opened again.
     pub fn delete(&self, id: SessionId) -> Result<(), StoreError> {
-        let storage = self.storage();
-        let _lock = Lock::take(storage, &id.to_string())?;
-        storage.rename(&id.to_string(), &format!("{id}.deleted"))?;
-        storage.sync_dir("")?;
+        delete::delete(self.storage(), id)?;
         self.session_dir(id).note_sound();
-        if let Err(error) = self.bury(id) {
-            tracing::warn!(session = %id, %error, "a deleted session's files remain for now");
-        }
         Ok(())
     }
 
@@ -207,21 +196,15 @@ impl FileStore {
         fill: impl FnOnce(SessionDir, Lock, Arc<dyn StoredFile>) -> Result<(Writer, T), StoreError>,
     ) -> Result<(Writer, T), StoreError> {
         let storage = self.storage();
-        for name in [
-            format!("{id}"),
-            format!("{id}.deleted"),
-            format!("{DELETED}/{id}"),
-        ] {
-            if storage.exists(&name)? {
-                return Err(StoreError::Exists);
-            }
+        if storage.exists(&id.to_string())? || delete::was_deleted(storage, id)? {
+            return Err(StoreError::Exists);
         }
         let unborn = format!(".new-{id}");
         let made = self.make_as(&unborn, id, fill);
         // Nothing was acknowledged; what cannot be removed now goes with the next clean-up. That
         // it has no name must be durable first, or a power loss would bring back half of it.
         if made.is_err() && storage.sync_dir("").is_ok() {
-            let _ = remove_tree(storage, &unborn, TREE_DEPTH_MAX);
+            let _ = delete::remove_tree(storage, &unborn);
         }
         made
     }
@@ -249,52 +232,11 @@ impl FileStore {
         Ok((writer, made))
     }
 
-    /// Finishes a deletion whose rename is durable.
-    fn bury(&self, id: SessionId) -> io::Result<()> {
-        let storage = self.storage();
-        if !storage.exists(DELETED)? {
-            match storage.create_dir(DELETED) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
-            }
-            storage.sync_dir("")?;
-        }
-        storage.open(&format!("{DELETED}/{id}"), Access::Create)?;
-        storage.sync_dir(DELETED)?;
-        remove_tree(storage, &format!("{id}.deleted"), TREE_DEPTH_MAX)
-    }
-
-    /// Removes what a crash left of sessions being made or deleted.
-    fn clean_up(&self) {
-        let storage = self.storage();
-        let mut synced = false;
-        for name in storage.list("").unwrap_or_default() {
-            let deleted = name.strip_suffix(".deleted").and_then(|id| id.parse().ok());
-            let unborn = name.starts_with(".new-") && lock::is_abandoned(storage, &name);
-            if deleted.is_none() && !unborn {
-                continue;
-            }
-            // The new name first: a power loss must not bring back half of a session.
-            if !synced && let Err(error) = storage.sync_dir("") {
-                tracing::warn!(%error, "the rest of some sessions could not be removed");
-                return;
-            }
-            synced = true;
-            let outcome = match deleted {
-                Some(id) => self.bury(id),
-                None => remove_tree(storage, &name, TREE_DEPTH_MAX),
-            };
-            if let Err(error) = outcome {
-                tracing::warn!(%name, %error, "the rest of a session could not be removed");
-            }
-        }
-    }
-
-    fn storage(&self) -> &dyn Storage {
+    pub(crate) fn storage(&self) -> &dyn Storage {
         &*self.shared.storage
     }
 
-    fn session_dir(&self, id: SessionId) -> SessionDir {
+    pub(crate) fn session_dir(&self, id: SessionId) -> SessionDir {
         SessionDir {
             shared: Arc::clone(&self.shared),
             id,
@@ -381,26 +323,4 @@ struct Shared {
 /// What a panic left behind is still a map of sessions.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Removes a directory and what is in it, down to `depth`. What is gone already is fine.
-fn remove_tree(storage: &dyn Storage, path: &str, depth: usize) -> io::Result<()> {
-    let gone = |result: io::Result<()>| match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    };
-    let names = match storage.list(path) {
-        Ok(names) => names,
-        Err(error) => return gone(Err(error)),
-    };
-    for name in names {
-        let inner = format!("{path}/{name}");
-        match storage.remove_file(&inner) {
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory && depth > 0 => {
-                remove_tree(storage, &inner, depth - 1)?;
-            }
-            other => gone(other)?,
-        }
-    }
-    gone(storage.remove_dir(path))
 }

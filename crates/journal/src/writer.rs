@@ -224,6 +224,10 @@ impl Writer {
         }
     }
 
+    pub(crate) fn dir(&self) -> &SessionDir {
+        &self.dir
+    }
+
     /// The events a new session begins with, which may be a copy of another's.
     pub(crate) fn append_first(
         &mut self,

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use auth::Principal;
 use bytes::Bytes;
-use domain::{ConnectionId, SessionId};
+use domain::{ConnectionId, SessionId, TraceParent};
+use meters::label::Ignored;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,24 +21,33 @@ use wire::rpc::{self, Incoming, RequestId, RpcError};
 
 use crate::service::Service;
 
+mod access;
 mod answers;
+mod asking;
 mod attachment;
 mod entering;
+pub(crate) mod lanes;
 pub(crate) mod outbox;
 mod pace;
 mod requests;
+mod route;
 mod waiting;
 
+use access::{Access, Caller};
 use answers::Answers;
+use asking::Asking;
 use attachment::Attachment;
 use entering::Entered;
-use outbox::{Close, Outbox};
+use lanes::Lanes;
+use outbox::Close;
 use pace::{Allowance, Pace};
 
 /// What a transport's reader hands over.
 pub(crate) enum Inbound {
     /// One frame.
     Frame(Bytes),
+    /// One frame that the transport had to look into, and the trace that it came with.
+    Parsed(Box<Incoming>, Option<TraceParent>),
     /// One frame that was too long to keep; it was skipped.
     TooLong,
 }
@@ -68,9 +78,11 @@ pub(crate) struct Opening<S> {
     pub(crate) id: ConnectionId,
     pub(crate) principal: Principal,
     pub(crate) source: S,
-    pub(crate) outbox: Outbox,
+    pub(crate) lanes: Lanes,
     /// Where the client is.
     pub(crate) reach: Reach,
+    /// The trace that the connection itself belongs to.
+    pub(crate) trace: Option<TraceParent>,
 }
 
 /// How long requests may take that were read before the end of the input.
@@ -97,15 +109,23 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         id,
         principal,
         source,
-        outbox,
+        lanes,
         reach,
+        trace,
     } = opening;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let _counted = access::arrived(reach, &lanes);
     tracing::info!(connection = %id, principal = principal.id().as_str(), "connected");
+    let caller = Caller {
+        connection: id.clone(),
+        principal: principal.id().clone(),
+    };
     let mut connection = Connection {
+        caller: Arc::new(caller),
         principal,
-        answers: Arc::new(Answers::new(outbox.clone())),
-        outbox,
+        answers: Arc::default(),
+        asking: Arc::new(Asking::new(lanes.clone())),
+        lanes,
         capabilities: None,
         attachments: HashMap::new(),
         leaving: Vec::new(),
@@ -114,6 +134,7 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         gone: CancellationToken::new(),
         pace: (reach == Reach::Network).then(|| Pace::new(&service.limits, Instant::now())),
         last_frame: Instant::now(),
+        trace,
         service,
         responses_ignored: 0,
     };
@@ -138,9 +159,11 @@ enum Event {
 
 struct Connection {
     service: Arc<Service>,
+    caller: Arc<Caller>,
     principal: Principal,
     answers: Arc<Answers>,
-    outbox: Outbox,
+    asking: Arc<Asking>,
+    lanes: Lanes,
     /// Set by `initialize`; nothing else is served before.
     capabilities: Option<ClientCapabilities>,
     attachments: HashMap<SessionId, Attachment>,
@@ -154,6 +177,7 @@ struct Connection {
     /// How fast it has been talking; `None` for those who may talk as they like.
     pace: Option<Pace>,
     last_frame: Instant,
+    trace: Option<TraceParent>,
     responses_ignored: u64,
 }
 
@@ -166,11 +190,11 @@ impl Connection {
             tokio::select! {
                 biased;
                 () = service.closing.cancelled() => {
-                    self.outbox.close(Close::After(1001));
+                    self.lanes.close(Close::After(1001));
                     return;
                 }
                 Ok(()) = tokens.changed() => if !service.still_admits(&self.principal) {
-                    self.outbox.close(Close::After(TOKEN_REVOKED));
+                    self.lanes.close(Close::After(TOKEN_REVOKED));
                     return;
                 },
                 Some(event) = inbox.recv() => self.on_event(event),
@@ -179,17 +203,18 @@ impl Connection {
                     None => return self.finish_requests(&mut inbox).await,
                 },
                 () = sleep_until(late) => {
-                    self.outbox.close(Close::After(late_code));
+                    self.lanes.close(Close::After(late_code));
                     return;
                 }
             }
-            self.outbox.answers_have_room().await;
+            self.lanes.main().answers_have_room().await;
         }
     }
 
     /// A client on stdio may end its input and still want its answers: what it asked before is
     /// done, except for turns, which are not waited for.
     async fn finish_requests(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+        self.abort_pending();
         if self.pace.is_some() {
             return;
         }
@@ -239,6 +264,9 @@ impl Connection {
                 if same {
                     self.attachments.remove(&session);
                 }
+                if !self.attachments.contains_key(&session) {
+                    self.lanes.forget(session);
+                }
                 self.leaving
                     .retain(|attachment| attachment.serial != serial);
             }
@@ -246,28 +274,28 @@ impl Connection {
     }
 
     fn on_inbound(&mut self, inbound: Inbound) {
-        let frame = match inbound {
-            Inbound::Frame(frame) => frame,
+        let (parsed, trace) = match inbound {
+            Inbound::Frame(frame) => (rpc::parse(&frame), None),
+            Inbound::Parsed(incoming, trace) => (Ok(*incoming), trace),
             Inbound::TooLong => {
                 let error = RpcError::invalid_request("the message is too long");
-                return self
-                    .outbox
-                    .answer(rpc::error_response(&RequestId::null(), &error));
+                return self.refuse(&RequestId::null(), error);
             }
         };
         let now = Instant::now();
         if self.capabilities.is_some() {
             self.last_frame = now;
         }
-        let parsed = rpc::parse(&frame);
         if !self.keeps_pace(&parsed, now) {
             return;
         }
         match parsed {
-            Err(refusal) => self.outbox.answer(refusal.to_frame()),
+            Err(refusal) => self.refuse(&refusal.id, refusal.error),
             Ok(Incoming::Response { id, outcome }) => self.on_response(&id, outcome),
             Ok(Incoming::Ignored(reason)) => self.ignore(reason),
-            Ok(Incoming::Request { id, method, params }) => self.on_request(id, &method, params),
+            Ok(Incoming::Request { id, method, params }) => {
+                self.on_request(id, (&method, params), trace)
+            }
             Ok(Incoming::Notification { method, params }) => {
                 if let Ok(message) = acp::decode(&method, params.as_deref()) {
                     self.on_notification(message);
@@ -297,24 +325,39 @@ impl Connection {
             Allowance::Take => true,
             Allowance::TooFast(wait_ms) => {
                 let error = RpcError::rate_limited(wait_ms);
-                self.outbox.answer(rpc::error_response(
-                    &id.unwrap_or_else(RequestId::null),
-                    &error,
-                ));
+                self.refuse(&id.unwrap_or_else(RequestId::null), error);
                 false
             }
             Allowance::Flood => {
-                self.outbox.close(Close::After(FLOOD));
+                self.lanes.close(Close::After(FLOOD));
                 false
             }
         }
     }
 
-    fn on_request(&mut self, id: RequestId, method: &str, params: Option<Box<RawValue>>) {
+    fn on_request(
+        &mut self,
+        id: RequestId,
+        (method, params): (&str, Option<Box<RawValue>>),
+        trace: Option<TraceParent>,
+    ) {
         let decoded = acp::decode(method, params.as_deref());
         let is_prompt = matches!(decoded, Ok(ClientMessage::Prompt(_)));
-        if let Err(error) = self.answers.open(&id, is_prompt) {
-            return self.outbox.answer(rpc::error_response(&id, &error));
+        let named = decoded.as_ref().ok().and_then(ClientMessage::session);
+        let lane = match named {
+            Some(Ok(session)) if self.attachments.contains_key(&session) => self.lanes.of(session),
+            Some(_) | None => self.lanes.main().clone(),
+        };
+        let access = Access::begin(
+            &self.caller,
+            access::method_of(decoded.as_ref().ok(), method),
+            named.and_then(Result::ok),
+            acp::trace_parent(params.as_deref())
+                .or(trace)
+                .or(self.trace),
+        );
+        if let Err(error) = self.answers.open(&id, is_prompt, lane, access) {
+            return self.refuse(&id, error);
         }
         let message = match decoded {
             Ok(message) => message,
@@ -377,6 +420,10 @@ impl Connection {
 
     /// Uses the answer to a request of ours; one we did not ask for is ignored.
     fn on_response(&mut self, id: &RequestId, outcome: Result<Box<RawValue>, RpcError>) {
+        let outcome = match self.asking.settle(id, outcome) {
+            Ok(()) => return,
+            Err(outcome) => outcome,
+        };
         let Some(asked) = self.answers.take_question(id) else {
             return self.ignore("an answer to nothing we asked");
         };
@@ -394,21 +441,34 @@ impl Connection {
         }
     }
 
+    /// Answers what is not let in as a request.
+    fn refuse(&self, id: &RequestId, error: RpcError) {
+        access::refused(&error);
+        let named = error.with_request_id(ConnectionId::random().as_str());
+        self.lanes.main().answer(rpc::error_response(id, &named));
+    }
+
     fn ignore(&mut self, reason: &'static str) {
         self.responses_ignored += 1;
+        meters::IGNORED.of(Ignored::Response).count();
         tracing::debug!(reason, ignored = self.responses_ignored, "response ignored");
+    }
+
+    /// Nothing that we asked of the client will be answered any more.
+    fn abort_pending(&self) {
+        let aborted = self.asking.abort() + self.answers.forget_questions();
+        if aborted > 0 {
+            tracing::info!("aborted {aborted} pending requests");
+        }
     }
 
     /// Detaches from everything; the sessions go on.
     fn leave(&mut self) {
         self.gone.cancel();
-        let questions = self.answers.forget_questions();
-        if questions > 0 {
-            tracing::info!("aborted {questions} pending requests");
-        }
+        self.abort_pending();
         self.attachments.clear();
         self.leaving.clear();
-        self.outbox.close(Close::Gone);
+        self.lanes.close(Close::Gone);
     }
 }
 

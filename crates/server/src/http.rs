@@ -1,10 +1,30 @@
-//! The listening edge: [`listen`] takes sockets, [`admission`] is what every request passes,
-//! [`routes`] says where it goes, [`acp`] is where ACP begins.
+//! The listening edge: [`listen`] takes sockets, [`carry`] keeps them going, [`admission`] is what
+//! every request passes, [`routes`] says where it goes, [`acp`] is where ACP begins.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "an answer is what a check gives instead of its result, once per request"
+)]
+
+mod access_log;
 mod acp;
 mod admission;
 mod answer;
+mod body;
+mod carry;
+mod echo;
+mod farewell;
 mod listen;
+mod login;
+mod metrics_route;
+mod pulse;
 mod routes;
+mod sniff;
+mod socket;
+mod tls;
+mod tui;
+mod unix;
 
-pub use listen::serve;
+pub use listen::{Listening, bind, serve};
+pub use tls::{Tls, TlsError};
+pub use unix::{UnixDoor, UnixError};

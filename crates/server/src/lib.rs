@@ -6,6 +6,9 @@
 mod connection;
 pub mod http;
 mod service;
+mod slots;
 pub mod transport;
 
 pub use service::Service;
+pub use slots::Slots;
+pub use transport::streamable::Remotes;

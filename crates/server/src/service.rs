@@ -7,17 +7,21 @@ use auth::{Credential, Door, Gate, Principal, Unauthorized};
 use domain::Limits;
 use domain::clock::Timestamp;
 use session::Sessions;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::acp::{ModelChoice, Settings};
+
+pub(crate) use crate::slots::Slot;
+use crate::slots::Slots;
+use crate::transport::streamable::Remotes;
 
 /// The sessions, who may reach them, and within what bounds.
 pub struct Service {
     /// All sessions.
     pub sessions: Sessions,
     /// Who is let in.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     /// How it may be addressed, and by which pages.
     pub door: Door,
     /// Every bound.
@@ -32,8 +36,10 @@ pub struct Service {
     pub tokens_changed: watch::Sender<()>,
     /// Fires when connections shall close, after their sessions have ended.
     pub closing: CancellationToken,
-    /// Room for clients: each network connection holds one permit.
-    pub slots: Arc<Semaphore>,
+    /// Room for clients: each network connection takes a slot.
+    pub slots: Slots,
+    /// Clients that come by single HTTP requests.
+    pub remotes: Remotes,
     /// The connections, so that the process can wait for them.
     pub connections: TaskTracker,
 }
@@ -45,6 +51,11 @@ impl Service {
     /// If the credential opens nothing.
     pub fn admit(&self, credential: &Credential<'_>) -> Result<Principal, Unauthorized> {
         self.gate.admit(credential, Timestamp::now())
+    }
+
+    /// Room for one more client, if there is any.
+    pub(crate) fn take_slot(&self, principal: &Principal) -> Option<Slot> {
+        self.slots.take(principal)
     }
 
     /// A session's settings as ACP shows them.

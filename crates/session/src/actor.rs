@@ -9,11 +9,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use agent::client_side::{ClientSeat, ClientSide};
 use agent::{Conversation, Model, Report, Verdict};
-use auth::Scope;
+use auth::{Line, ResumeTokens, Scope};
+use domain::clock::Timestamp;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
-use domain::{CallId, EventSeq, FailureKind, MessageId, PrincipalId, SessionId, TurnId};
+use domain::{
+    CallId, EventSeq, FailureKind, MessageId, PrincipalId, SessionId, TraceParent, TurnId,
+};
 use journal::{Meta, StoreError, Writer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant};
@@ -24,7 +28,7 @@ use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, Attached, AttachmentId, Bell, CommandError,
-    DeleteReply, Envelope, From, Presence, Prompt, Reply, SessionHandle, Snapshot,
+    DeleteReply, Entrance, Envelope, Presence, Prompt, Reply, SessionHandle, Snapshot,
 };
 use crate::state::{Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
@@ -33,6 +37,9 @@ use crate::subscription::{Ending, Subscription};
 mod commit;
 mod life;
 mod running;
+mod watched;
+
+pub use watched::adopt_traces_with;
 
 use commit::Staged;
 pub(crate) use life::Birth;
@@ -69,7 +76,10 @@ pub(crate) struct SessionActor {
     /// Attaches and deletes that came through the directory.
     envelopes_seen: u64,
     attaches: u64,
+    resume_tokens: ResumeTokens,
     turn: Option<LiveTurn>,
+    /// Outlives the turn's task, until the journal has its end.
+    watched: Option<watched::WatchedTurn>,
     /// The kind of the message being streamed.
     open_kind: Option<MessageKind>,
     model: Option<Box<dyn Model>>,
@@ -79,8 +89,8 @@ pub(crate) struct SessionActor {
     unable: HashMap<PermissionId, HashSet<AttachmentId>>,
     question_deadlines: HashMap<PermissionId, Instant>,
     /// Whose prompt the next turn is, and whose prompt waits at which event.
-    next_prompter: Option<AttachmentId>,
-    queued_by: HashMap<EventSeq, AttachmentId>,
+    next_prompter: Option<Prompter>,
+    queued_by: HashMap<EventSeq, Prompter>,
     sync_due: Option<Instant>,
     /// Whether the disk had room when it was last asked, and when that was.
     disk_room: Option<(bool, Instant)>,
@@ -107,9 +117,20 @@ struct ReadOnly {
 struct LiveTurn {
     reports: mpsc::Receiver<Report>,
     cancel: CancellationToken,
-    started_by: Option<AttachmentId>,
+    started_by: Option<Line>,
+    /// Where the client sits whose files and terminals it uses.
+    seat: Option<ClientSeat>,
     /// When the session ends it, if it has not ended by itself.
     end_by: Option<Instant>,
+}
+
+/// Who sent a prompt.
+struct Prompter {
+    line: Line,
+    /// The client itself, if it offers something of its own to the turn.
+    client: Option<Arc<dyn ClientSide>>,
+    /// The trace it belongs to.
+    trace: Option<TraceParent>,
 }
 
 /// Why the session is about to leave memory.
@@ -136,6 +157,7 @@ impl SessionActor {
         if let Err(error) = self.be_born(birth).await {
             return self.refuse_everyone(&error).await;
         }
+        let mut seen = meters::SessionSeen::loaded();
         while !self.ended {
             match self.wait().await {
                 Wake::Bell | Wake::Due => {}
@@ -149,6 +171,7 @@ impl SessionActor {
             self.on_deadlines().await;
             self.commit().await;
             self.carry_on().await;
+            seen.is(self.phase());
         }
     }
 
@@ -184,16 +207,11 @@ impl SessionActor {
             Envelope::Attach { .. } if matches!(self.stopping, Some(Stopping::Close(_))) => {
                 self.deferred.push(envelope);
             }
-            Envelope::Attach {
-                principal,
-                from,
-                cwd,
-                reply,
-            } => {
+            Envelope::Attach { entrance, reply } => {
                 self.commit().await;
                 self.envelopes_seen += 1;
                 self.attaches += 1;
-                let attached = self.attach(&principal, from, cwd.as_deref()).await;
+                let attached = self.attach(*entrance).await;
                 // The asker may have gone; dropping the handle detaches it again.
                 let _ = reply.send(attached);
             }
@@ -234,12 +252,15 @@ impl SessionActor {
                 from,
                 by,
             } => self.on_answer(question, answer, from, by),
+            Envelope::ClientBack { client, from } => self.on_client_back(client, from),
             Envelope::Close {
                 may_act: false,
                 reply,
                 ..
             } => reply(Ok(self.feed.head().seq)),
-            Envelope::Close { from, reply, .. } => self.on_close(from, reply).await,
+            Envelope::Close {
+                from, line, reply, ..
+            } => self.on_close((from, line), reply).await,
             Envelope::Delete { principal, reply } => self.on_delete(principal, reply).await,
             Envelope::Shutdown { deadline } => {
                 // One that is being closed or deleted leaves by itself.
@@ -248,12 +269,7 @@ impl SessionActor {
         }
     }
 
-    async fn attach(
-        &mut self,
-        principal: &auth::Principal,
-        from: From,
-        cwd: Option<&str>,
-    ) -> Result<Attached, AttachError> {
+    async fn attach(&mut self, entrance: Entrance) -> Result<Attached, AttachError> {
         match &self.stopping {
             None => {}
             Some(Stopping::Shutdown(_)) => return Err(AttachError::Failed(FailureKind::Draining)),
@@ -262,12 +278,18 @@ impl SessionActor {
         if self.read_only.is_none() {
             self.ensure_open().await.map_err(AttachError::Failed)?;
         }
+        let (now, gate) = (Timestamp::now(), &self.engine.gate);
+        let shown = entrance.resume_token.as_ref();
+        let grant = shown.and_then(|shown| {
+            let tokens = &mut self.resume_tokens;
+            tokens.present(shown.reveal(), now, |token| gate.knows(token, now))
+        });
         let Some(state) = self.readable() else {
             return Err(AttachError::NotFound);
         };
-        attach::check(self.id, state, principal, cwd)?;
+        let scope = attach::check(self.id, state, &entrance, grant.as_ref())?;
         let head = self.feed.head();
-        let (cursor, resync) = attach::start(state, &head, from);
+        let (cursor, resync) = attach::start(state, &head, entrance.from);
         let damaged_at = self
             .read_only
             .as_ref()
@@ -277,8 +299,14 @@ impl SessionActor {
             ..attach::snapshot(state, &head, resync, self.attaches > 1)
         };
         let id = AttachmentId(self.attaches);
-        let presence = Presence::new(id, Arc::clone(&self.bell));
-        if principal.scope() == Scope::Control {
+        let known = grant.as_ref().map(|grant| grant.line).or(entrance.after);
+        let line = known.unwrap_or_else(|| self.resume_tokens.new_line());
+        let place = (line, scope);
+        let issued = self
+            .resume_tokens
+            .issue(&entrance.principal, place, grant.as_ref(), now);
+        let presence = Presence::new(id, line, Arc::clone(&self.bell));
+        if scope == Scope::Control {
             self.attachments.push((id, Arc::downgrade(&presence)));
         } else {
             self.observers.push(Arc::downgrade(&presence));
@@ -287,19 +315,21 @@ impl SessionActor {
         Ok(Attached {
             handle: SessionHandle::new(
                 self.id,
-                principal.clone(),
+                (entrance.principal, scope),
                 self.mailbox_sender.clone(),
                 presence,
             ),
             subscription: Subscription::new(self.id, store, feed, cursor),
             snapshot,
+            // Without one it can still come back as whoever it is.
+            resume_token: issued.ok(),
         })
     }
 
     async fn on_prompt(
         &mut self,
         prompt: Prompt,
-        from: AttachmentId,
+        line: Line,
         reply: Reply<Result<Accepted, CommandError>>,
     ) {
         if self.stopping.is_some() {
@@ -316,6 +346,12 @@ impl SessionActor {
         };
         let starts = open.state.running().is_none() && !open.state.has_queue();
         let (turn, queued_at) = (open.state.last_turn(), open.state.head().next());
+        let (client, trace) = (prompt.client, prompt.trace);
+        let prompter = Prompter {
+            line,
+            client,
+            trace,
+        };
         let command = Command::Prompt {
             text: prompt.text,
             blocks: prompt.blocks,
@@ -326,11 +362,11 @@ impl SessionActor {
         };
         let accepted = match self.try_stage(command) {
             Ok(()) if starts => {
-                self.next_prompter = Some(from);
+                self.next_prompter = Some(prompter);
                 Ok(Accepted::Turn(TurnId(turn.0 + 1)))
             }
             Ok(()) => {
-                self.queued_by.insert(queued_at, from);
+                self.queued_by.insert(queued_at, prompter);
                 Ok(Accepted::Queued(queued_at))
             }
             Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.feed.head().seq)),
@@ -374,6 +410,18 @@ impl SessionActor {
         });
     }
 
+    /// The client of an attachment is there again; a turn that it started may go on with it.
+    fn on_client_back(&mut self, client: Arc<dyn ClientSide>, from: Line) {
+        let started = self.turn.as_ref();
+        let started = started.filter(|turn| turn.started_by == Some(from));
+        let Some(seat) = started.and_then(|turn| turn.seat.as_ref()) else {
+            return;
+        };
+        if !seat.take_back(client) {
+            tracing::info!(session = %self.id, "a client came back that offers something else");
+        }
+    }
+
     /// A client cannot answer; the question is denied when nobody else can.
     fn on_unable(&mut self, question: PermissionId, from: AttachmentId) {
         self.attachments
@@ -386,7 +434,11 @@ impl SessionActor {
         }
     }
 
-    async fn on_close(&mut self, from: AttachmentId, reply: Reply<Result<EventSeq, CommandError>>) {
+    async fn on_close(
+        &mut self,
+        (from, line): (AttachmentId, Line),
+        reply: Reply<Result<EventSeq, CommandError>>,
+    ) {
         if let Err(kind) = self.ensure_open().await {
             return reply(Err(CommandError::Failed(kind)));
         }
@@ -397,13 +449,14 @@ impl SessionActor {
         let started_it = self
             .turn
             .as_ref()
-            .is_some_and(|turn| turn.started_by == Some(from));
+            .is_some_and(|turn| turn.started_by == Some(line));
         if !others || started_it {
             self.cancel_turn();
         }
         if others {
             // What it is told was cancelled must not run later.
-            let queued = self.queued_by.iter().filter(|(_, by)| **by == from);
+            let queued = self.queued_by.iter();
+            let queued = queued.filter(|(_, by)| by.line == line);
             for seq in queued.map(|(seq, _)| *seq).collect::<Vec<_>>() {
                 self.stage(Command::DropQueued(seq));
             }

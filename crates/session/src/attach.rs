@@ -1,26 +1,31 @@
 //! Entering a session: who may, and where its cursor starts.
 
-use auth::Principal;
+use auth::{Grant, Scope};
 use domain::{Cursor, EventSeq, SessionId};
 
 use crate::feed::Head;
-use crate::handle::{AttachError, From, Snapshot, TurnPhase};
+use crate::handle::{AttachError, Entrance, From, Snapshot, TurnPhase};
 use crate::state::SessionState;
 
-/// Checks that `principal` may enter, giving the directory it believes the session to be in.
+/// Checks that `entrance` is let in, by itself or by what it was granted; gives what it may do.
 pub(crate) fn check(
     id: SessionId,
     state: &SessionState,
-    principal: &Principal,
-    cwd: Option<&str>,
-) -> Result<(), AttachError> {
-    if !principal.may_enter(id, state.owner()) {
-        return Err(AttachError::NotFound);
-    }
+    entrance: &Entrance,
+    grant: Option<&Grant>,
+) -> Result<Scope, AttachError> {
+    let own = entrance.principal.scope();
+    let scope = match grant {
+        _ if entrance.principal.may_enter(id, state.owner()) => own,
+        Some(grant) if grant.scope == Scope::Observe => Scope::Observe,
+        Some(_) => own,
+        None => return Err(AttachError::NotFound),
+    };
+    let cwd = entrance.cwd.as_deref();
     if cwd.is_some_and(|cwd| !state.cwd().is_empty() && cwd != state.cwd()) {
         return Err(AttachError::WrongCwd);
     }
-    Ok(())
+    Ok(scope)
 }
 
 /// Where a follower starts, and what it must drop first.
@@ -52,6 +57,15 @@ pub(crate) fn start(state: &SessionState, head: &Head, from: From) -> (Cursor, O
     }
 }
 
+/// What the newest turn is doing.
+pub(crate) fn phase(state: &SessionState) -> TurnPhase {
+    match (state.running(), state.questions()) {
+        (None, _) => TurnPhase::Idle,
+        (Some(_), []) => TurnPhase::Running,
+        (Some(_), _) => TurnPhase::Waiting,
+    }
+}
+
 /// How things stand now.
 pub(crate) fn snapshot(
     state: &SessionState,
@@ -59,11 +73,6 @@ pub(crate) fn snapshot(
     resync_from: Option<EventSeq>,
     was_loaded: bool,
 ) -> Snapshot {
-    let phase = match (state.running(), state.questions()) {
-        (None, _) => TurnPhase::Idle,
-        (Some(_), []) => TurnPhase::Running,
-        (Some(_), _) => TurnPhase::Waiting,
-    };
     Snapshot {
         head: head.seq,
         epoch: head.epoch,
@@ -71,7 +80,7 @@ pub(crate) fn snapshot(
         mode: state.mode(),
         questions: state.questions().to_vec(),
         turn: state.last_turn(),
-        phase,
+        phase: phase(state),
         prompt_id: state
             .running()
             .and_then(|running| running.prompt_id.clone()),

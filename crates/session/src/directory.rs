@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use agent::Provider;
-use auth::Principal;
+use auth::{Gate, Principal};
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
 use domain::{FailureKind, Limits, SessionId};
 use journal::{FileStore, Meta, StoreError};
@@ -17,8 +17,9 @@ use tokio::time::Instant;
 
 use crate::actor::{Birth, LiveMeta, SessionActor};
 use crate::handle::{
-    AttachError, AttachReply, Attached, CommandError, DeleteReply, Envelope, From,
+    AttachError, AttachReply, Attached, CommandError, DeleteReply, Entrance, Envelope, From,
 };
+use crate::standing::Standing;
 use crate::store_task::blocking;
 
 /// What all sessions of a process share.
@@ -33,6 +34,8 @@ pub struct Engine {
     pub greeting: Option<String>,
     /// What no tool may see: the data directory.
     pub hidden: Vec<PathBuf>,
+    /// Who is let in: a right to come back ends with the token that got it.
+    pub gate: Arc<Gate>,
 }
 
 /// How a new session shall be.
@@ -58,6 +61,8 @@ pub struct Page {
 pub struct Sessions {
     requests: mpsc::Sender<Request>,
     store: FileStore,
+    limits: Arc<Limits>,
+    standing: Standing,
 }
 
 impl Sessions {
@@ -66,6 +71,7 @@ impl Sessions {
     pub fn start(engine: Engine) -> Self {
         let (requests, inbox) = mpsc::channel(MAILBOX_COMMANDS_MAX);
         let store = engine.store.clone();
+        let limits = Arc::new(engine.limits.clone());
         let link = DirectoryLink {
             requests: requests.clone(),
         };
@@ -76,7 +82,12 @@ impl Sessions {
             shutdown: None,
         };
         tokio::spawn(directory.run(inbox));
-        Self { requests, store }
+        Self {
+            requests,
+            store,
+            limits,
+            standing: Standing::default(),
+        }
     }
 
     /// Makes a session that belongs to `principal`, and enters it.
@@ -104,21 +115,10 @@ impl Sessions {
     ///
     /// # Errors
     /// If it is not there, not the principal's, or cannot be opened.
-    pub async fn attach(
-        &self,
-        principal: &Principal,
-        id: SessionId,
-        from: From,
-        cwd: Option<String>,
-    ) -> Result<Attached, AttachError> {
+    pub async fn attach(&self, id: SessionId, entrance: Entrance) -> Result<Attached, AttachError> {
         let (reply, attached) = oneshot::channel();
-        let principal = principal.clone();
-        let envelope = Envelope::Attach {
-            principal,
-            from,
-            cwd,
-            reply,
-        };
+        let entrance = Box::new(entrance);
+        let envelope = Envelope::Attach { entrance, reply };
         self.ask(Request::Attach { id, envelope }, attached).await
     }
 
@@ -174,6 +174,7 @@ impl Sessions {
     /// Lets running turns end until `deadline`, interrupts the rest, and returns when every
     /// session has left memory.
     pub async fn shut_down(&self, deadline: Instant) {
+        self.standing.drain();
         let (reply, done) = oneshot::channel();
         if self
             .requests
@@ -183,6 +184,20 @@ impl Sessions {
         {
             let _ = done.await;
         }
+    }
+
+    /// Whether new sessions and prompts would be taken now.
+    ///
+    /// # Errors
+    /// Why they would not.
+    pub async fn check_ready(&self) -> Result<(), FailureKind> {
+        self.standing.check(&self.store, &self.limits).await
+    }
+
+    /// Whether the process is ending and nothing new is taken.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.standing.is_draining()
     }
 
     async fn live(&self) -> HashMap<SessionId, Meta> {
@@ -307,13 +322,8 @@ impl Directory {
                 reply,
             } => {
                 let id = SessionId::random();
-                let (entrant, from, cwd) = (principal.clone(), From::Head, None);
-                let envelope = Envelope::Attach {
-                    principal: entrant,
-                    from,
-                    cwd,
-                    reply,
-                };
+                let entrance = Box::new(Entrance::new(&principal, From::Head));
+                let envelope = Envelope::Attach { entrance, reply };
                 self.send(id, Birth::New(principal, new), envelope);
             }
             Request::Attach { id, envelope } => self.send(id, Birth::Load, envelope),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use auth::{Principal, Scope};
+use agent::client_side::ClientSide;
+use auth::{Line, Principal, Scope, Secret};
 use domain::ids::PermissionId;
-use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, TurnId};
+use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, TraceParent, TurnId};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -24,6 +25,7 @@ pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
 pub struct SessionHandle {
     id: SessionId,
     principal: Principal,
+    scope: Scope,
     mailbox: mpsc::Sender<Envelope>,
     presence: Arc<Presence>,
 }
@@ -41,6 +43,10 @@ pub struct Prompt {
     pub message_id: Option<MessageId>,
     /// Wait behind a running turn.
     pub queue: bool,
+    /// The client that sent it, if its turn may use the client's own files or terminals.
+    pub client: Option<Arc<dyn ClientSide>>,
+    /// The caller's trace, which the turn's logs carry.
+    pub trace: Option<TraceParent>,
 }
 
 /// What became of a prompt when it was received.
@@ -118,6 +124,35 @@ pub enum From {
     },
 }
 
+/// Who wants to enter a session, and how.
+#[derive(Clone, Debug)]
+pub struct Entrance {
+    /// Who.
+    pub principal: Principal,
+    /// From where on it follows.
+    pub from: From,
+    /// The directory that it believes the session to be in.
+    pub cwd: Option<String>,
+    /// The right to come back that it shows.
+    pub resume_token: Option<Secret>,
+    /// The line of the attachment that this one replaces on the same connection.
+    pub after: Option<Line>,
+}
+
+impl Entrance {
+    /// As somebody who is not coming back.
+    #[must_use]
+    pub fn new(principal: &Principal, from: From) -> Self {
+        Self {
+            principal: principal.clone(),
+            from,
+            cwd: None,
+            resume_token: None,
+            after: None,
+        }
+    }
+}
+
 /// What entering a session gives.
 pub struct Attached {
     /// To act.
@@ -126,6 +161,8 @@ pub struct Attached {
     pub subscription: Subscription,
     /// How things stood at that moment.
     pub snapshot: Snapshot,
+    /// To come back.
+    pub resume_token: Option<Secret>,
 }
 
 /// A session at one moment.
@@ -167,13 +204,14 @@ pub enum TurnPhase {
 impl SessionHandle {
     pub(crate) fn new(
         id: SessionId,
-        principal: Principal,
+        (principal, scope): (Principal, Scope),
         mailbox: mpsc::Sender<Envelope>,
         presence: Arc<Presence>,
     ) -> Self {
         Self {
             id,
             principal,
+            scope,
             mailbox,
             presence,
         }
@@ -185,6 +223,12 @@ impl SessionHandle {
         self.id
     }
 
+    /// The line of attachments that it belongs to.
+    #[must_use]
+    pub fn line(&self) -> Line {
+        self.presence.line
+    }
+
     /// Prompts. `reply` learns whether it was accepted; the turn's end comes with the stream.
     pub fn prompt(&self, prompt: Prompt, reply: Reply<Result<Accepted, CommandError>>) {
         if !self.may_act() {
@@ -194,7 +238,7 @@ impl SessionHandle {
         self.send(Envelope::Prompt {
             prompt: Box::new(prompt),
             cancels,
-            from: self.presence.id,
+            from: self.presence.line,
             reply,
         });
     }
@@ -204,6 +248,7 @@ impl SessionHandle {
     /// It waits behind nothing and cannot be refused.
     pub fn cancel(&self) {
         if !self.may_act() {
+            meters::IGNORED.of(meters::label::Ignored::Cancel).count();
             return tracing::debug!(session = %self.id, "a cancel by an observer was ignored");
         }
         self.presence.bell.cancels.fetch_add(1, Ordering::AcqRel);
@@ -250,10 +295,17 @@ impl SessionHandle {
         });
     }
 
+    /// The client of this attachment is there again, over another connection: calls of the turn
+    /// that this attachment started go to it from now on.
+    pub fn client_came_back(&self, client: Arc<dyn ClientSide>) {
+        let from = self.presence.line;
+        self.send_surely(Envelope::ClientBack { client, from });
+    }
+
     /// Whether its holder may do more than look.
     #[must_use]
     pub fn may_act(&self) -> bool {
-        self.principal.scope() == Scope::Control
+        self.scope == Scope::Control
     }
 
     /// Leaves for good: closes the session if nobody else is there. `reply` learns up to which
@@ -261,6 +313,7 @@ impl SessionHandle {
     pub fn close(&self, reply: Reply<Result<EventSeq, CommandError>>) {
         self.send(Envelope::Close {
             from: self.presence.id,
+            line: self.presence.line,
             may_act: self.may_act(),
             reply,
         });
@@ -295,12 +348,20 @@ pub(crate) struct AttachmentId(pub(crate) u64);
 /// A client's being there. The actor holds it weakly; the last handle's drop rings the bell.
 pub(crate) struct Presence {
     pub(crate) id: AttachmentId,
+    pub(crate) line: Line,
     bell: Arc<Bell>,
+    _counted: meters::Held,
 }
 
 impl Presence {
-    pub(crate) fn new(id: AttachmentId, bell: Arc<Bell>) -> Arc<Self> {
-        Arc::new(Self { id, bell })
+    pub(crate) fn new(id: AttachmentId, line: Line, bell: Arc<Bell>) -> Arc<Self> {
+        let _counted = meters::ATTACHMENTS.hold();
+        Arc::new(Self {
+            id,
+            line,
+            bell,
+            _counted,
+        })
     }
 }
 
@@ -320,16 +381,14 @@ pub(crate) struct Bell {
 /// What the actor's mailbox takes.
 pub(crate) enum Envelope {
     Attach {
-        principal: Principal,
-        from: From,
-        cwd: Option<String>,
+        entrance: Box<Entrance>,
         reply: AttachReply,
     },
     Prompt {
         prompt: Box<Prompt>,
         /// How many cancels came before it, so that none of them is taken to mean it.
         cancels: u64,
-        from: AttachmentId,
+        from: Line,
         reply: Reply<Result<Accepted, CommandError>>,
     },
     DropQueued(EventSeq),
@@ -347,8 +406,13 @@ pub(crate) enum Envelope {
         from: AttachmentId,
         by: domain::PrincipalId,
     },
+    ClientBack {
+        client: Arc<dyn ClientSide>,
+        from: Line,
+    },
     Close {
         from: AttachmentId,
+        line: Line,
         may_act: bool,
         reply: Reply<Result<EventSeq, CommandError>>,
     },
@@ -390,6 +454,7 @@ impl Envelope {
             | Self::DropQueued(_)
             | Self::CancelTurn(_)
             | Self::Answer { .. }
+            | Self::ClientBack { .. }
             | Self::Shutdown { .. } => {}
         }
     }

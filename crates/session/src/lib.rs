@@ -16,14 +16,17 @@ mod feed;
 pub mod handle;
 pub mod mode;
 pub mod policy;
+mod standing;
 pub mod state;
 mod store_task;
 pub mod subscription;
 
+pub use actor::adopt_traces_with;
+pub use agent::client_side;
 pub use directory::{Engine, NewSession, Page, Sessions};
 pub use handle::{
-    Accepted, Answer, AttachError, Attached, CommandError, From, Prompt, SessionHandle, Snapshot,
-    TurnPhase,
+    Accepted, Answer, AttachError, Attached, CommandError, Entrance, From, Prompt, SessionHandle,
+    Snapshot, TurnPhase,
 };
 pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;

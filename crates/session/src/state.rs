@@ -16,6 +16,7 @@ use journal::Entry;
 use serde_json::Value;
 
 use crate::mode::Mode;
+use crate::policy::Always;
 
 mod command;
 mod decide;
@@ -44,7 +45,7 @@ pub struct SessionState {
     calls: Vec<OpenCall>,
     questions: Vec<Question>,
     queue: VecDeque<Queued>,
-    always: Vec<String>,
+    always: Vec<Always>,
     prompts: PromptLog,
     recoveries: Vec<Recovery>,
 }
@@ -63,7 +64,8 @@ pub struct Running {
 #[derive(Clone, Debug)]
 struct OpenCall {
     id: CallId,
-    name: String,
+    /// What a person would allow for good by allowing it always.
+    rule: Always,
     /// The event that lets it run; `None` while a person is asked.
     allowed_by: Option<EventSeq>,
 }
@@ -344,7 +346,7 @@ impl SessionState {
     fn open_call(&mut self, seq: EventSeq, used: &ToolUse) {
         self.calls.push(OpenCall {
             id: used.call_id.clone(),
-            name: used.name.clone(),
+            rule: Always::of(&used.name, &used.input),
             allowed_by: Some(seq),
         });
     }
@@ -383,7 +385,7 @@ impl SessionState {
         call.allowed_by = Some(seq);
         let chosen = option_id.and_then(|id| find_option(&asked.options, id));
         if chosen.is_some_and(|chosen| chosen.kind == PermissionOptionKind::AllowAlways) {
-            self.always.push(call.name.clone());
+            self.always.push(call.rule.clone());
         }
     }
 

@@ -89,6 +89,16 @@ impl Subscription {
         self.cursor
     }
 
+    /// The same stream again, from what comes after `cursor`.
+    #[must_use]
+    pub fn again_after(&self, cursor: Cursor) -> Self {
+        let (store, feed) = (self.store.clone(), Arc::clone(&self.feed));
+        Self {
+            failures_seen: self.failures_seen,
+            ..Self::new(self.id, store, feed, cursor)
+        }
+    }
+
     /// What comes next, or `None` once the session has ended here and all of it was handed over.
     ///
     /// Cancel safe: the cursor moves only when deliveries are handed over.

@@ -7,6 +7,7 @@
 
 mod connect;
 mod replies;
+mod streamable;
 mod talk;
 #[cfg(test)]
 mod tests;

@@ -7,16 +7,21 @@
 //! `let session = client.new_session().await;`
 //! `assert_eq!(client.prompt(&session, "hello").await.text, "hi");`.
 
+pub mod chaos;
 pub mod client;
+pub mod edge;
 pub mod home;
 pub mod journal;
 pub mod kill;
 pub mod model;
 pub mod oracle;
 pub mod peers;
+pub mod process;
 pub mod program;
 pub mod random;
+pub mod raw;
 pub mod script;
+pub mod tunnel;
 mod wait;
 
 pub use client::{AcpClient, AgentRequest, Answer, Choice, Reply, RequestId, RpcError, Update};
@@ -24,5 +29,6 @@ pub use home::Home;
 pub use oracle::Oracle;
 pub use peers::Peer;
 pub use program::Program;
+pub use raw::RawSocket;
 pub use script::Script;
 pub use wait::wait_for;

@@ -1,6 +1,7 @@
 //! A model server that speaks the OpenAI chat format on loopback and remembers what it was asked.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub struct RecordingModel {
     url: String,
     requests: Requests,
+    connections: Arc<AtomicUsize>,
 }
 
 type Requests = Arc<Mutex<Vec<Value>>>;
@@ -32,15 +34,25 @@ impl RecordingModel {
         let address = address.unwrap_or_else(|error| panic!("no address: {error}"));
         let requests = Requests::default();
         let seen = Arc::clone(&requests);
+        let connections = Arc::new(AtomicUsize::new(0));
+        let accepted = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
+                accepted.fetch_add(1, Ordering::Relaxed);
                 tokio::spawn(answer_all(socket, Arc::clone(&seen)));
             }
         });
         Self {
             url: format!("http://{address}/v1"),
             requests,
+            connections,
         }
+    }
+
+    /// How many connections were made to it so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// A home whose programs use this model.

@@ -1,16 +1,22 @@
 //! The built-in tools, and what each of them has to say for itself.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
+use domain::CallId;
 use domain::event::{ToolKind, ToolLocation, ToolStatus};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::roots::Roots;
+use crate::client_side::{ClientError, ClientSeat, Offers};
+use crate::roots::{PathError, Roots};
 
+mod bash;
 mod read;
 mod write;
 
 /// Every built-in tool.
-pub(crate) const ALL: &[&dyn Tool] = &[&read::Read, &write::Write];
+pub(crate) const ALL: &[&dyn Tool] = &[&read::Read, &write::Write, &bash::Bash];
 
 /// The built-in tool called `name`.
 pub(crate) fn find(name: &str) -> Option<&'static dyn Tool> {
@@ -31,8 +37,63 @@ pub trait Tool: Send + Sync {
     /// How a call of it is shown to a person.
     fn show(&self, input: &Value, roots: &Roots) -> Shown;
 
+    /// How it runs on the server, if it does.
+    fn here(&self) -> Option<&dyn RunsHere> {
+        None
+    }
+
+    /// How it runs with what a client offers, if that is enough.
+    fn there(&self, offers: Offers) -> Option<&dyn RunsThere> {
+        let _ = offers;
+        None
+    }
+}
+
+/// A tool's way of running on the server.
+pub trait RunsHere: Send + Sync {
     /// Does it, on a thread that may block.
     fn run(&self, input: Value, roots: &Roots) -> Outcome;
+}
+
+/// A tool's way of running with the client that prompted.
+pub trait RunsThere: Send + Sync {
+    /// Does it. Dropped, it takes back what it asked of the client.
+    fn run(&self, input: Value, there: There) -> Running;
+}
+
+/// A call under way.
+pub type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// What a call works with on the client's side.
+#[derive(Clone, Debug)]
+pub struct There {
+    /// The call.
+    pub call: CallId,
+    /// What it may touch.
+    pub roots: Arc<Roots>,
+    /// Whom to ask.
+    pub seat: ClientSeat,
+}
+
+impl There {
+    /// `path` as the client is told it.
+    async fn path(&self, path: &str) -> Result<String, PathError> {
+        let (roots, path) = (Arc::clone(&self.roots), path.to_owned());
+        // Looking at the disk blocks.
+        let checked = tokio::task::spawn_blocking(move || roots.on_client(&path));
+        checked
+            .await
+            .unwrap_or_else(|error| Err(PathError::Io(std::io::Error::other(error))))
+    }
+}
+
+/// Why a call did not get what it wanted on the client's side.
+#[derive(Debug, thiserror::Error)]
+enum ThereError {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
 }
 
 /// A call as a person sees it before it runs.
@@ -68,6 +129,14 @@ impl Outcome {
     pub fn failed(text: impl Into<String>) -> Self {
         Self {
             status: ToolStatus::Failed,
+            text: text.into(),
+        }
+    }
+
+    /// It may have worked, or not, or in part.
+    pub fn unknown(text: impl Into<String>) -> Self {
+        Self {
+            status: ToolStatus::Unknown,
             text: text.into(),
         }
     }

@@ -1,12 +1,14 @@
 //! Acting on the world. A [`Toolbox`] knows what tools a session has, says what a call would do
 //! ([`Toolbox::show`]), and runs it when given a [`Permit`](domain::Permit).
 //!
-//! Files are reached only through [`roots::Roots`], beneath the session's directories. A new tool is
-//! one file under `builtin` and one line in `builtin::ALL`.
+//! Files are reached only through [`roots::Roots`], beneath the session's directories; or on the
+//! machine of the client that prompted, through [`client_side`], by paths that `Roots` has checked.
+//! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
 mod builtin;
+pub mod client_side;
 pub mod roots;
 mod toolbox;
 
-pub use builtin::{Outcome, Shown, Tool};
+pub use builtin::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool};
 pub use toolbox::Toolbox;

@@ -95,9 +95,50 @@ impl Roots {
         Ok(())
     }
 
+    /// `path` as a client is told it: absolute, without detours, beneath a root.
+    ///
+    /// Nothing needs to be there, for the client's disk may be another one. As it may be ours, no
+    /// path is given out that leads elsewhere here through a link.
+    ///
+    /// # Errors
+    /// If it is not beneath a root, or is hidden.
+    pub fn on_client(&self, path: &str) -> Result<String, PathError> {
+        let (root, rest) = self.locate(path)?;
+        let rest = without_detours(rest)?;
+        let absolute: PathBuf = root.components().chain(rest.components()).collect();
+        if self.is_hidden(&absolute) {
+            return Err(PathError::Outside);
+        }
+        for part in rest.ancestors() {
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            match self.open_in(root, part, flags) {
+                Ok(_) => break,
+                Err(PathError::Outside) => return Err(PathError::Outside),
+                // A link to what is not there yet would be followed by whoever makes it.
+                Err(_) if self.open_in(root, part, flags | OFlags::NOFOLLOW).is_ok() => {
+                    return Err(PathError::Outside);
+                }
+                // Not on this disk, then; what lies above it decides.
+                Err(PathError::NotAFile | PathError::NoName | PathError::Io(_)) => {}
+            }
+        }
+        let text = absolute.into_os_string().into_string();
+        text.map_err(|_| PathError::NoName)
+    }
+
     /// Opens `path` beneath the root that holds it.
     fn open_beneath(&self, path: &str, flags: OFlags) -> Result<OwnedFd, PathError> {
         let (root, rest) = self.locate(path)?;
+        self.open_in(root, rest, flags)
+    }
+
+    /// Opens `rest` beneath `root`.
+    fn open_in(&self, root: &Path, rest: &Path, flags: OFlags) -> Result<OwnedFd, PathError> {
+        let rest = if rest.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            rest
+        };
         let root_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(root, root_flags, Mode::empty()).map_err(io::Error::from)?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -122,12 +163,11 @@ impl Roots {
         } else {
             (self.roots[0].as_path(), path)
         };
-        let rest = if rest.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            rest
-        };
         Ok((root, rest))
+    }
+
+    fn is_hidden(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|hidden| path.starts_with(hidden))
     }
 
     fn refuse_hidden(&self, fd: &impl AsFd) -> Result<(), PathError> {
@@ -139,11 +179,27 @@ impl Roots {
             std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd())
         );
         let real = std::fs::read_link(link)?;
-        if self.hidden.iter().any(|hidden| real.starts_with(hidden)) {
+        if self.is_hidden(&real) {
             return Err(PathError::Outside);
         }
         Ok(())
     }
+}
+
+/// A relative path without `.` and `..`; one that climbs out of where it starts is refused.
+fn without_detours(path: &Path) -> Result<PathBuf, PathError> {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if plain.pop() => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(PathError::Outside);
+            }
+        }
+    }
+    Ok(plain)
 }
 
 /// A path's directory and the name in it.

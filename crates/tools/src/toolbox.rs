@@ -6,27 +6,45 @@ use domain::Permit;
 use domain::event::{ToolKind, ToolStatus};
 use serde_json::Value;
 
-use crate::builtin::{self, Outcome, Shown, Tool};
+use crate::builtin::{self, Outcome, RunsHere, RunsThere, Shown, There, Tool};
+use crate::client_side::{ClientSeat, Offers};
 use crate::roots::Roots;
 
-/// The tools one session can use, on the directories it may touch. Cheap to clone.
+/// The tools one turn can use, on the directories it may touch: with the client that prompted
+/// where it offers that, else on the server. Cheap to clone.
 #[derive(Clone)]
 pub struct Toolbox {
     roots: Arc<Roots>,
+    seat: Option<ClientSeat>,
+}
+
+/// Where a tool runs.
+enum Place {
+    Here(&'static dyn RunsHere),
+    There(&'static dyn RunsThere, ClientSeat),
 }
 
 impl Toolbox {
-    /// The built-in tools, working beneath `roots`.
+    /// The built-in tools, working beneath `roots` on the server.
     #[must_use]
     pub fn new(roots: Roots) -> Self {
         Self {
             roots: Arc::new(roots),
+            seat: None,
         }
     }
 
-    /// Every tool there is.
+    /// The same, working with the client in `seat` where it offers that.
+    #[must_use]
+    pub fn with_client(self, seat: Option<ClientSeat>) -> Self {
+        Self { seat, ..self }
+    }
+
+    /// Every tool that can run.
     pub fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
-        builtin::ALL.iter().copied()
+        let offers = self.offers();
+        let can_run = move |tool: &&dyn Tool| tool.here().is_some() || tool.there(offers).is_some();
+        builtin::ALL.iter().copied().filter(can_run)
     }
 
     /// How to show a call of `name` with `input` to a person, before it runs.
@@ -47,19 +65,42 @@ impl Toolbox {
     /// The permit is used up; it must have been granted for this very call, which the caller shows
     /// by handing over both together.
     pub async fn run(&self, permit: Permit, name: &str, input: Value) -> Outcome {
-        let Some(tool) = builtin::find(name) else {
-            return Outcome::failed(format!("There is no tool called {name}."));
-        };
         let roots = Arc::clone(&self.roots);
-        // File work blocks, so it gets a thread; dropping the turn leaves it to end by itself.
-        let ran = tokio::task::spawn_blocking(move || {
-            let outcome = tool.run(input, &roots);
-            drop(permit);
-            outcome
-        });
-        ran.await.unwrap_or_else(|_| Outcome {
-            status: ToolStatus::Unknown,
-            text: "The tool stopped unexpectedly.".to_owned(),
-        })
+        match self.place(name) {
+            None => Outcome::failed(format!("There is no tool called {name}.")),
+            Some(Place::There(tool, seat)) => {
+                let call = permit.call().clone();
+                tool.run(input, There { call, roots, seat }).await
+            }
+            Some(Place::Here(tool)) => {
+                // File work blocks, so it gets a thread; dropping the turn leaves it to end by
+                // itself.
+                let ran = tokio::task::spawn_blocking(move || {
+                    let outcome = tool.run(input, &roots);
+                    drop(permit);
+                    outcome
+                });
+                ran.await.unwrap_or_else(|_| Outcome {
+                    status: ToolStatus::Unknown,
+                    text: "The tool stopped unexpectedly.".to_owned(),
+                })
+            }
+        }
+    }
+
+    /// Where the tool called `name` runs, if it can.
+    fn place(&self, name: &str) -> Option<Place> {
+        let tool = builtin::find(name)?;
+        match (&self.seat, tool.there(self.offers())) {
+            (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
+            (Some(_) | None, _) => tool.here().map(Place::Here),
+        }
+    }
+
+    fn offers(&self) -> Offers {
+        self.seat
+            .as_ref()
+            .map(ClientSeat::offers)
+            .unwrap_or_default()
     }
 }

@@ -3,10 +3,11 @@
 //! [`decode()`] reads a client's message, validated with the official types and freed of the older
 //! spellings; [`text_chunk`] and [`event_updates`] turn a session's stream into `session/update`
 //! frames; the functions that end in `_result` make answers for [`crate::rpc::response`].
-//! [`decode_agent`] and [`requests`] are the other side, for our own client.
+//! [`client_side`] asks for a client's own files and terminals. [`decode_agent`] and [`requests`] are the other side, for our own client.
 
 mod agent_message;
 mod client_message;
+pub mod client_side;
 mod content;
 mod decode;
 mod frames;
@@ -16,6 +17,7 @@ mod permission;
 pub mod requests;
 mod results;
 mod settings;
+mod trace;
 mod updates;
 
 pub use agent_message::{AgentMessage, PermissionQuestion, SessionUpdate, decode_agent};
@@ -33,6 +35,7 @@ pub use results::{
     new_session_result, prompt_result, resume_result, set_config_option_result,
 };
 pub use settings::{AvailableCommand, MODES, Mode, ModelChoice, Settings};
+pub use trace::trace_parent;
 pub use updates::{event_updates, text_chunk};
 
 /// The only version spoken; clients that ask for another are told this one.

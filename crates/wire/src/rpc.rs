@@ -15,6 +15,7 @@ mod scan;
 pub use encode::{error_response, notification, request, response};
 pub use error::{RpcError, code};
 pub use id::{NotARequestId, RequestId};
+pub use scan::check as check_size;
 
 use envelope::Envelope;
 

@@ -71,7 +71,7 @@ impl<L: Line> Client<L> {
         self.request("session/prompt", &params)
     }
 
-    fn request(&mut self, method: &str, params: &Value) -> Result<Answer, Failure> {
+    pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<Answer, Failure> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});

@@ -8,15 +8,17 @@ use crate::tree::Tree;
 /// Who may depend on whom, lowest layer first. Change this table only together with an ADR.
 pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("domain", &[]),
+    // Whoever sees something happen may count it, so nearly everyone may use it.
+    ("meters", &["domain"]),
     ("wire", &["domain"]),
     ("auth", &["domain"]),
-    ("journal", &["domain"]),
+    ("journal", &["domain", "meters"]),
     ("llm", &["domain", "wire"]),
     ("netguard", &[]),
     ("tools", &["domain", "wire", "netguard"]),
-    ("agent", &["domain", "llm", "tools"]),
-    ("session", &["domain", "auth", "journal", "agent"]),
-    ("server", &["domain", "wire", "auth", "session"]),
+    ("agent", &["domain", "meters", "llm", "tools"]),
+    ("session", &["domain", "meters", "auth", "journal", "agent"]),
+    ("server", &["domain", "meters", "wire", "auth", "session"]),
     ("client", &["domain", "wire"]),
     ("cli", EVERYTHING),
     // For tests only: nobody may use it, so it may use whatever it likes.
@@ -26,8 +28,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 const EVERYTHING: &[&str] = &[
-    "domain", "wire", "auth", "journal", "llm", "netguard", "tools", "agent", "session", "server",
-    "client",
+    "domain", "meters", "wire", "auth", "journal", "llm", "netguard", "tools", "agent", "session",
+    "server", "client",
 ];
 
 /// Dependencies between our crates run downhill only, as [`MAY_USE`] says.

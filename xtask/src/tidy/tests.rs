@@ -325,6 +325,7 @@ fn a_fault_that_nothing_shows_is_found() {
             "F02 names `helper`",
             "F03 names no test",
             "no row for F04",
+            "connections.md: has no row for F05",
         ],
     );
 }

@@ -105,6 +105,34 @@ fn a_wrong_value_is_named_with_what_would_be_right() {
 }
 
 #[test]
+fn beyond_this_machine_it_listens_only_with_tls_or_behind_a_proxy() {
+    let open = "fastness serve --listen 0.0.0.0:4600";
+    let refused = complaint(open, &[HOME]);
+    assert!(refused.contains("not be encrypted"), "{refused}");
+    for allowed in [
+        format!("{open} --behind-proxy"),
+        format!("{open} --tls-cert c.pem --tls-key k.pem"),
+        "fastness serve --listen [::1]:1".to_owned(),
+    ] {
+        assert!(resolve(&allowed, &[HOME]).is_ok(), "{allowed}");
+    }
+    let by_variables = [
+        HOME,
+        ("FASTNESS_TLS_CERT", "c.pem"),
+        ("FASTNESS_TLS_KEY", "k.pem"),
+        ("FASTNESS_UNIX", "socket"),
+    ];
+    let settings = resolve(open, &by_variables).unwrap();
+    assert!(settings.tls.unwrap().certificate.is_absolute());
+    assert!(settings.unix.unwrap().is_absolute());
+    assert!(resolve(open, &[HOME, ("FASTNESS_BEHIND_PROXY", "true")]).is_ok());
+    let half = complaint("fastness serve --tls-cert c.pem", &[HOME]);
+    assert!(half.contains("--tls-key"), "{half}");
+    let half = complaint("fastness serve --tls-key k.pem", &[HOME]);
+    assert!(half.contains("--tls-cert"), "{half}");
+}
+
+#[test]
 fn the_token_is_the_variable_then_the_named_file_then_that_of_the_data_directory() {
     let directory = tempfile::tempdir().unwrap();
     let data_dir = directory.path().to_str().unwrap();

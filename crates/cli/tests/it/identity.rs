@@ -7,7 +7,7 @@ use testkit::{AcpClient, Choice, Home, Program};
 use crate::support::{echo, serve, serve_with};
 
 /// Makes a named token with the program itself; gives its secret.
-async fn token(home: &Home, arguments: &[&str]) -> String {
+pub(crate) async fn token(home: &Home, arguments: &[&str]) -> String {
     let mut command = home.clean(home.binary());
     command
         .arg("token")

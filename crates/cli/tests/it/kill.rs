@@ -83,12 +83,7 @@ async fn f_11_what_was_acknowledged_under_a_file_size_limit_is_there_without_it(
 #[tokio::test]
 async fn f_07_a_full_disk_is_told_to_the_client_and_forgotten_when_there_is_space() {
     let script = Script::new().call([stream(&"words ".repeat(100), 4, 0), say("${prompt}")]);
-    let Some(disk) = SmallDisk::serve(script).await else {
-        panic!(
-            "a small disk cannot be mounted here: neither as root nor in a user namespace; \
-             run the tests where `unshare --map-root-user --mount` works"
-        );
-    };
+    let disk = SmallDisk::serve(script).await;
     let mut client = AcpClient::connect_ws(&disk.server).await;
     let (session, other) = (client.new_session().await, client.new_session().await);
     let before = client.try_prompt(&session, "with room").await.map(drop);
@@ -109,26 +104,87 @@ async fn f_07_a_full_disk_is_told_to_the_client_and_forgotten_when_there_is_spac
     testkit::journal::read_strictly(&disk.journal(&other)).unwrap();
 }
 
+#[tokio::test]
+async fn f_07_a_session_deleted_from_a_full_disk_gives_its_space_to_the_others() {
+    let script = Script::new().call([stream(&"words ".repeat(100), 4, 0), say("${prompt}")]);
+    let disk = SmallDisk::serve(script).await;
+    let mut client = AcpClient::connect_ws(&disk.server).await;
+    let (long, other) = (client.new_session().await, client.new_session().await);
+    let before = client.try_prompt(&other, "with room").await.map(drop);
+    assert_eq!(before, Ok(()));
+    let (answered, error) = prompt_until_refused(&mut client, &long).await;
+    assert!(answered.len() > 5, "{answered:?}");
+    check_storage_error(&error, &["storage_full"]);
+    disk.fill();
+    disk.take_all_names();
+    let refused = client.try_prompt(&other, "no room").await;
+    check_storage_error(&refused.unwrap_err(), &["storage_full"]);
+
+    let params = json!({"sessionId": long});
+    client.call("session/delete", params).await.unwrap();
+    client.prompt(&other, "room again").await;
+    let gone = client.load_session(&long).await.unwrap_err();
+    assert_eq!(gone.code, -32002);
+    let events = testkit::journal::read_strictly(&disk.journal(&other)).unwrap();
+    check_prompts(&events, &["with room".to_owned(), "room again".to_owned()]);
+}
+
+#[tokio::test]
+async fn f_11_a_disk_that_became_read_only_is_told_and_what_is_stored_can_be_looked_at() {
+    let disk = SmallDisk::serve(Script::new().call([say("${prompt}")])).await;
+    let mut client = AcpClient::connect_ws(&disk.server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "while it could be written").await;
+    let close = json!({"sessionId": session});
+    client.call("session/close", close).await.unwrap();
+    disk.remount("ro").await;
+    let refused = client.load_session(&session).await;
+    check_storage_error(&refused.unwrap_err(), &["storage_failed"]);
+    let cwd = disk.server.home().workspace();
+    let refused = client.new_session_in(&cwd).await;
+    check_storage_error(&refused.unwrap_err(), &["storage_failed"]);
+    let delete = json!({"sessionId": session});
+    let refused = client.call("session/delete", delete).await;
+    check_storage_error(&refused.unwrap_err(), &["storage_failed"]);
+    let listed = client.call("session/list", json!({})).await.unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], json!(session));
+    testkit::journal::read_strictly(&disk.journal(&session)).unwrap();
+
+    disk.remount("rw").await;
+    client.load_session(&session).await.unwrap();
+    client.prompt(&session, "and once it can be again").await;
+    let events = testkit::journal::read_strictly(&disk.journal(&session)).unwrap();
+    let prompts = ["while it could be written", "and once it can be again"];
+    check_prompts(&events, &prompts.map(str::to_owned));
+}
+
 /// A server whose sessions are on a disk of a few hundred KiB, in a mount namespace of its own: it
 /// goes with the server, and nobody else sees it.
 struct SmallDisk {
     server: Program,
     /// The disk as seen from outside.
     sessions: PathBuf,
+    /// Whether it has a user namespace too.
+    has_users: bool,
 }
 
 impl SmallDisk {
-    /// As root, or else as anyone in a user namespace; `None` where neither may mount.
-    async fn serve(script: Script) -> Option<Self> {
-        const MOUNT: &str =
-            "mount -t tmpfs -o size=256k,mode=700 none \"$DISK\" && exec \"$0\" \"$@\"";
+    /// As root, or else as anyone in a user namespace.
+    ///
+    /// # Panics
+    /// Where neither may mount: a story that was not told has shown nothing.
+    async fn serve(script: Script) -> Self {
+        const MOUNT: &str = "mount -t tmpfs -o size=256k,nr_inodes=60,mode=700 none \"$DISK\" && exec \"$0\" \"$@\"";
         let home = Home::new(binary(), script).env("FASTNESS_LIMITS_DISK_FREE_MIN", "0");
         let way = if can_mount(&home, &["--mount"]).await {
             vec!["unshare", "--mount"]
         } else if can_mount(&home, &["--map-root-user", "--mount"]).await {
             vec!["unshare", "--map-root-user", "--mount"]
         } else {
-            return None;
+            panic!(
+                "a small disk cannot be mounted here: neither as root nor in a user namespace; \
+                 run the tests where `unshare --map-root-user --mount` works"
+            );
         };
         let disk = home.data_dir().join("sessions");
         let mut folder = std::fs::DirBuilder::new();
@@ -140,7 +196,34 @@ impl SmallDisk {
         let server = Program::serve_in(home).await;
         let root = PathBuf::from(format!("/proc/{}/root", server.pid().unwrap()));
         let sessions = root.join(disk.strip_prefix("/").unwrap());
-        Some(Self { server, sessions })
+        Self {
+            server,
+            sessions,
+            has_users: way.contains(&"--map-root-user"),
+        }
+    }
+
+    /// Mounts the disk anew, `ro` or `rw`, where the server sees it.
+    async fn remount(&self, how: &str) {
+        let home = self.server.home();
+        let mut command = home.clean("nsenter");
+        if self.has_users {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command
+            .args(["--mount", "--target"])
+            .arg(self.server.pid().unwrap().to_string())
+            .args(["mount", "-o", &format!("remount,bind,{how}")])
+            .arg(home.data_dir().join("sessions"))
+            .stdin(Stdio::null());
+        assert!(command.status().await.unwrap().success(), "remount {how}");
+    }
+
+    /// Uses up the names that the disk can still hold.
+    fn take_all_names(&self) {
+        let names = (0..).map(|number| self.sessions.join(format!("name-{number}")));
+        let made = names.take_while(|name| std::fs::File::create(name).is_ok());
+        assert!(made.count() < 60);
     }
 
     /// Takes all the space that is left; gives the file that has it.

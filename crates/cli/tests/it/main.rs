@@ -6,12 +6,20 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
 mod ask;
+mod bodies;
+mod clientside;
 mod durability;
+mod faults;
 mod hostile;
+mod http2;
 mod identity;
 mod isolation;
 mod kill;
 mod limits;
+mod listening;
+mod liveness;
+mod logs;
+mod metrics;
 mod peers;
 mod peers_rust;
 mod prompts;
@@ -19,4 +27,14 @@ mod races;
 mod serve;
 mod sessions;
 mod sessions_cli;
+mod stability;
+mod streamable;
 mod support;
+mod tickets;
+mod tls;
+mod unix;
+mod vectors_auth;
+mod vectors_door;
+mod vectors_frames;
+mod vectors_http;
+mod vectors_jsonrpc;

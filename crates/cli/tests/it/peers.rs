@@ -37,6 +37,7 @@ pub(crate) fn script() -> Script {
         .call([tool("write", json!({"path": REJECTED, "content": "never"}))])
         .call([say("It is not written.")])
         .call([stream(ENDLESS, 6_000, 10)])
+        .call([say(HELLO)])
 }
 
 #[tokio::test]
@@ -60,6 +61,16 @@ async fn python_sdk_over_websocket_completes_the_story() {
 }
 
 #[tokio::test]
+async fn typescript_sdk_over_http_completes_the_story() {
+    over_http(Peer::TypeScript).await;
+}
+
+#[tokio::test]
+async fn python_sdk_over_http_completes_the_story() {
+    over_http(Peer::Python).await;
+}
+
+#[tokio::test]
 async fn acpx_over_stdio_completes_the_story() {
     over_stdio(Peer::Acpx).await;
 }
@@ -75,7 +86,16 @@ async fn over_stdio(peer: Peer) {
 
 async fn over_websocket(peer: Peer) {
     let server = Program::serve(binary(), script()).await;
-    let place = json!({"url": server.acp_url(), "token": server.token()});
+    over_network(peer, &server, server.acp_url()).await;
+}
+
+async fn over_http(peer: Peer) {
+    let server = Program::serve(binary(), script()).await;
+    over_network(peer, &server, format!("{}/acp", server.url())).await;
+}
+
+async fn over_network(peer: Peer, server: &Program, url: String) {
+    let place = json!({"url": url, "token": server.token()});
     if let Err(printed) = run(peer, server.home(), place).await {
         panic!("{printed}--- what the server logged\n{}", server.stderr());
     }

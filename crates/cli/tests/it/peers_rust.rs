@@ -31,11 +31,20 @@ async fn rust_sdk_over_stdio_completes_the_story() {
 
 #[tokio::test]
 async fn rust_sdk_over_websocket_completes_the_story() {
+    over_network(Program::acp_url).await;
+}
+
+#[tokio::test]
+async fn rust_sdk_over_http_completes_the_story() {
+    over_network(|server| format!("{}/acp", server.url())).await;
+}
+
+async fn over_network(url: impl Fn(&Program) -> String) {
     let server = Program::serve(peers::binary(), peers::script()).await;
     let bearer = HeaderValue::from_str(&format!("Bearer {}", server.token())).unwrap();
     let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer)]);
     let agent = || {
-        HttpClient::builder(server.acp_url())
+        HttpClient::builder(url(&server))
             .configure_http(|http| http.no_proxy().default_headers(headers.clone()))
             .build()
             .unwrap()
@@ -147,7 +156,7 @@ async fn talk(
     Ok((session, said))
 }
 
-/// Another connection loads the session and is told all of it.
+/// Another connection loads the session, is told all of it, and goes on.
 async fn remember(
     agent: &ConnectionTo<Agent>,
     told: &Told,
@@ -155,11 +164,19 @@ async fn remember(
     said: &str,
     workspace: &Path,
 ) -> Result<(), Error> {
-    let request = LoadSessionRequest::new(session, workspace);
+    let request = LoadSessionRequest::new(session.clone(), workspace);
     agent.send_request(request).block_task().await?;
-    let updates = told.borrow();
-    assert_eq!(text_of_agent(&updates), said);
-    let user = text_of(&updates, |update| {
+    check_history(&told.borrow(), said);
+    let prompt = vec![ContentBlock::Text(TextContent::new("hello again"))];
+    let answer = agent.send_request(PromptRequest::new(session, prompt));
+    assert_eq!(answer.block_task().await?.stop_reason, StopReason::EndTurn);
+    assert!(text_of_agent(&told.borrow()).ends_with(HELLO));
+    Ok(())
+}
+
+fn check_history(updates: &[SessionUpdate], said: &str) {
+    assert_eq!(text_of_agent(updates), said);
+    let user = text_of(updates, |update| {
         if let SessionUpdate::UserMessageChunk(chunk) = update {
             Some(&chunk.content)
         } else {
@@ -167,7 +184,6 @@ async fn remember(
         }
     });
     assert_eq!(user, "hellowritewrite againcount");
-    Ok(())
 }
 
 fn text_of_agent(updates: &[SessionUpdate]) -> String {

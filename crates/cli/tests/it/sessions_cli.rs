@@ -91,6 +91,24 @@ async fn export_as_json_gives_every_event_without_its_checksum_and_long_texts_in
 }
 
 #[tokio::test]
+async fn f_17_export_as_json_keeps_fields_that_this_version_does_not_know() {
+    let (home, session) = a_finished_session().await;
+    // As a later version, or another tool, might have written it.
+    let mut events = home.events(&session);
+    for event in &mut events {
+        let fields = event.as_object_mut().unwrap();
+        fields.shift_remove("crc");
+        fields.shift_remove("$batch");
+        fields.insert("mood".to_owned(), json!({"is": ["good", 1.5e3, null]}));
+    }
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    std::fs::write(testkit::kill::journal_path(&home, &session), lines).unwrap();
+    let exported = sessions(&home, &["export", &session, "--format", "json"]).await;
+    let exported: Value = serde_json::from_str(&exported.succeeded()).unwrap();
+    assert_eq!(exported, Value::Array(events));
+}
+
+#[tokio::test]
 async fn a_torn_end_is_noted_and_is_not_a_failure() {
     let (home, session) = a_finished_session().await;
     let events = home.events(&session).len();

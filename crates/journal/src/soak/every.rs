@@ -3,7 +3,10 @@
 use domain::{PrincipalId, SessionId};
 
 use super::{Run, Session};
-use crate::storage::power::Fault;
+use crate::storage::power::{Fault, FaultyCall};
+
+/// About as many changes as two sessions make in [`Run::live_in`].
+const CHANGES_OF_TWO: u64 = 60;
 
 /// What happens after the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,20 +39,56 @@ pub fn fault_at(fault: Fault, then: Then) -> Result<bool, String> {
     Ok(happened)
 }
 
+/// Lives until the process dies at some call that `seed` picks, and has the opening that follows
+/// meet `fault` and then a power loss; says whether it met it.
+///
+/// # Errors
+/// What was lost, repeated, made up, or not told.
+pub fn recovery_fault_at(seed: u64, first: Then, fault: Fault) -> Result<bool, String> {
+    let say = |why| format!("seed {seed}, {first:?}, then {fault:?}: {why}");
+    let mut run = Run::new(seed, None);
+    let nth = 1 + run.chance.below(CHANGES_OF_TWO);
+    run.storage.arm(Some(Fault {
+        call: FaultyCall::Change,
+        nth,
+        errno: None,
+    }));
+    run.create().map_err(say)?;
+    run.create().map_err(say)?;
+    for at in 0..run.sessions.len() {
+        run.live_in(at, "").map_err(say)?;
+    }
+    match first {
+        Then::Restart => run.storage.restart(),
+        Then::PowerLoss => run.cut_power(),
+    }
+    let faults = run.storage.faults();
+    run.storage.arm(Some(fault));
+    run.look_at_everything().map_err(say)?;
+    let happened = run.storage.faults() > faults;
+    for _ in 0..2 {
+        run.cut_power();
+        run.look_at_everything().map_err(say)?;
+    }
+    Ok(happened)
+}
+
 impl Run {
     /// Everything a session does, once. What fails is opened anew by the next step that needs it.
     fn live(&mut self) -> Result<(), String> {
         self.create()?;
         self.create()?;
+        let long = "long ".repeat(domain::limits::BLOB_BYTES_MIN / 5 + 1);
         for at in 0..self.sessions.len() {
-            self.live_in(at)?;
+            // One is enough, and takes its time.
+            let text = if at == 0 { &long } else { "" };
+            self.live_in(at, text)?;
         }
         self.fork_first()?;
         self.delete()
     }
 
-    fn live_in(&mut self, at: usize) -> Result<(), String> {
-        let long = "long ".repeat(domain::limits::BLOB_BYTES_MIN / 5 + 1);
+    fn live_in(&mut self, at: usize, text: &str) -> Result<(), String> {
         for step in 0..9 {
             if self.storage.is_dead() {
                 return Ok(());
@@ -64,8 +103,7 @@ impl Run {
                 2 | 4 if is_open => self.push_text(at),
                 3 if is_open => self.flush(at),
                 5 if is_open => self.append(at, true),
-                // One is enough, and takes its time.
-                6 if at == 0 => self.append_text(at, &long),
+                6 => self.append_text(at, text),
                 8 => self.save_meta(at),
                 _ => Ok(()),
             }?;

@@ -32,8 +32,10 @@ pub(super) struct Expected {
     pub(super) open: Option<Open>,
     /// The machine lost power since the session was opened last.
     pub(super) power_lost: bool,
-    /// Opening the session failed since, after some of its work.
+    /// Opening the session failed since, after some of its work, or could not note the boot.
     pub(super) opened_by_half: bool,
+    /// An opening that failed since has cut bytes off the log: the next must tell.
+    cut_by_half: bool,
     /// Bytes that recovery has moved to `events.torn`.
     torn_bytes: u64,
 }
@@ -64,6 +66,7 @@ impl Expected {
             open: None,
             power_lost: false,
             opened_by_half: true,
+            cut_by_half: false,
             torn_bytes: 0,
         }
     }
@@ -200,9 +203,17 @@ impl Expected {
         )
     }
 
+    /// Opening it failed, and made its log shorter by `cut_bytes`.
+    pub(super) fn half_opened(&mut self, cut_bytes: u64) {
+        self.opened_by_half = true;
+        self.cut_by_half |= cut_bytes > 0;
+        self.torn_bytes += cut_bytes;
+    }
+
     /// Compares what opening found with what must be there.
     pub(super) fn check(
         &self,
+        storage: &PowerStorage,
         seen: &[Stored],
         recovery: &Recovery,
         writer: &Writer,
@@ -220,7 +231,8 @@ impl Expected {
         if self.standing == Standing::PerhapsMade && kept < self.perhaps.len() {
             return Err("a session was made by half".into());
         }
-        self.check_recovery(seen, acked + kept, recovery, writer)
+        let found = self.find_recoveries(storage, seen, acked + kept)?;
+        self.check_recovery(&found, recovery, writer)
     }
 
     /// What the files beside the log and other ways to read it must say.
@@ -266,6 +278,7 @@ impl Expected {
         self.open = None;
         self.power_lost = false;
         self.opened_by_half = false;
+        self.cut_by_half = false;
     }
 
     /// How many of the events that were perhaps written are there; they must be the first ones.
@@ -283,72 +296,114 @@ impl Expected {
         Ok(kept)
     }
 
-    /// The events after `whole` are recovery's own, of this opening or of earlier ones that did
-    /// not get to their end, and the epoch follows the rules.
-    fn check_recovery(
+    /// Reads the events after `whole`, which are recovery's own: of this opening, or of earlier ones
+    /// that did not get to their end.
+    fn find_recoveries(
         &self,
+        storage: &PowerStorage,
         seen: &[Stored],
         whole: usize,
-        recovery: &Recovery,
-        writer: &Writer,
-    ) -> Result<(), String> {
+    ) -> Result<Recoveries, String> {
         let busy = Busy::after(&seen[..whole]);
         let mut message = busy.and_then(|busy| busy.message);
-        let mut epoch = epoch_of(&seen[..whole]);
-        let (mut raised, mut ended) = (None, None);
+        let mut found = Recoveries {
+            turn_open: busy.is_some_and(|busy| busy.turn),
+            epoch: epoch_of(&seen[..whole]),
+            raised: None,
+            ended: None,
+            text_lost: false,
+        };
         for stored in &seen[whole..] {
             if let Event::SessionRecovered(recovered) = &stored.event {
-                epoch += 1;
-                ensure(recovered.epoch == epoch, "the epoch jumps")?;
+                found.epoch += 1;
+                ensure(recovered.epoch == found.epoch, "the epoch jumps")?;
                 let from = message.unwrap_or(stored.seq);
                 ensure(recovered.from == from, "another place is void")?;
-                raised = Some(from);
+                found.raised = Some(from);
             } else {
                 ensure(message.is_some(), "an event was never written")?;
-                self.check_text(&stored.event)?;
-                ended = message.take();
+                found.text_lost = self.check_text(storage, &stored.event)?;
+                found.ended = message.take();
             }
         }
         ensure(message.is_none(), "an open message was not ended")?;
+        Ok(found)
+    }
+
+    /// The epoch follows the rules, also where several openings were needed.
+    fn check_recovery(
+        &self,
+        found: &Recoveries,
+        recovery: &Recovery,
+        writer: &Writer,
+    ) -> Result<(), String> {
+        let epoch = found.epoch;
         ensure(writer.epoch() == epoch, "the writer has another epoch")?;
+        let raised = found.raised;
         let cut = recovery.cut_bytes > 0;
         ensure(!cut || recovery.void_from.is_some(), "cut in silence")?;
-        // An earlier opening may have ended the message before the power was lost.
-        let lost = self.power_lost && busy.is_some() && !self.opened_by_half;
+        ensure(
+            !self.cut_by_half || raised.is_some(),
+            "cut by half in silence",
+        )?;
+        // A message that an earlier opening ended with all that was shown has lost nothing by a
+        // power loss after that.
+        let busy = found.turn_open || found.text_lost || recovery.ended_message.is_some();
+        let lost = self.power_lost && busy;
         ensure(!lost || raised.is_some(), "the epoch did not grow")?;
         let excused = self.power_lost || self.opened_by_half || cut;
         ensure(raised.is_none() || excused, "the epoch grew for nothing")?;
         if !self.opened_by_half {
             ensure(recovery.void_from == raised, "recovery tells other")?;
-            ensure(recovery.ended_message == ended, "another one ended")?;
+            ensure(recovery.ended_message == found.ended, "another one ended")?;
         }
         Ok(())
     }
 
-    /// An open message ends as far as it got.
-    fn check_text(&self, event: &Event) -> Result<(), String> {
+    /// An open message ends as far as it got; says whether some that was shown is lost.
+    fn check_text(&self, storage: &PowerStorage, event: &Event) -> Result<bool, String> {
         ensure(is_end_of(event, true), "an open message was not ended")?;
-        let Some(Text::Inline(text)) = text_of(event) else {
-            // Long ones are compared with their name by `verify`.
-            return Ok(());
+        let text = match text_of(event) {
+            Some(Text::Inline(text)) => text.clone(),
+            Some(Text::Blob { sha256 }) => {
+                let blob = storage.peek(&format!("{}/blobs/{sha256}", self.id));
+                let text = blob.and_then(|blob| String::from_utf8(blob).ok());
+                text.ok_or("the blob of a long text is not there")?
+            }
+            None => String::new(),
         };
         let (shown, perhaps, synced) = match &self.open {
             Some(open) => (&*open.shown, &*open.perhaps, open.synced),
             None => ("", "", 0),
         };
         let most = format!("{shown}{perhaps}");
-        ensure(most.starts_with(&**text), "text was never written")?;
+        ensure(most.starts_with(&text), "text was never written")?;
         let least = match self.power_lost {
             true => synced,
             false => shown.len(),
         };
-        ensure(text.len() >= least, "text that was shown is lost")
+        ensure(text.len() >= least, "text that was shown is lost")?;
+        Ok(text.len() < shown.len())
     }
+}
+
+/// What the events of recovery say.
+struct Recoveries {
+    /// A turn was open before them.
+    turn_open: bool,
+    epoch: u64,
+    /// From where on cursors are void, if the epoch grew.
+    raised: Option<EventSeq>,
+    /// The message that was ended.
+    ended: Option<EventSeq>,
+    /// It ended with less than was shown.
+    text_lost: bool,
 }
 
 /// What is under way at the end of some events.
 #[derive(Clone, Copy)]
 struct Busy {
+    turn: bool,
     message: Option<EventSeq>,
 }
 
@@ -369,7 +424,7 @@ impl Busy {
                 turn = false;
             }
         }
-        (turn || message.is_some()).then_some(Self { message })
+        (turn || message.is_some()).then_some(Self { turn, message })
     }
 }
 

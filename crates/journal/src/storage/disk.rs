@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -159,7 +160,13 @@ impl StoredFile for DiskFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        fs::fdatasync(self.0.as_fd())?;
+        let began = Instant::now();
+        let synced = fs::fdatasync(self.0.as_fd());
+        meters::SYNC_TIME.observe(began.elapsed());
+        if synced.is_err() {
+            meters::SYNC_FAILURES.count();
+        }
+        synced?;
         // A file that somebody removed still syncs, and would be gone with this process.
         if fs::fstat(&self.0)?.st_nlink == 0 {
             return Err(io::Error::other("the file was removed while it was open"));

@@ -2,7 +2,7 @@
 //!
 //! Of each file it keeps what everybody sees and what would be on the disk; of each directory the
 //! same for its names. [`PowerStorage::power_loss`] takes the first back to the second, with some of
-//! what lies between. [`Fault`] makes the Nth call fail or end the process there; [`Sabotage`] turns
+//! what lies between. [`PowerStorage::set_full`] takes its space. [`Fault`] makes the Nth call fail or end the process there; [`Sabotage`] turns
 //! one kind of sync into nothing, to show that the tests would notice.
 
 use std::collections::BTreeMap;
@@ -16,9 +16,12 @@ use crate::chance::Chance;
 
 mod content;
 mod names;
+mod sabotage;
 
 use content::Content;
 use names::{NameOp, Names};
+pub use sabotage::Sabotage;
+use sabotage::{which_dir, which_file};
 
 /// Which calls a [`Fault`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,42 +52,6 @@ pub struct Fault {
     pub errno: Option<i32>,
 }
 
-/// A sync that does nothing, or too late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sabotage {
-    /// Of the log of a session being made.
-    NewEvents,
-    /// Of the log.
-    Events,
-    /// Of the log, but each sync reaches only as far as the one before was asked for: what is
-    /// acknowledged is not on disk yet.
-    EarlyAck,
-    /// Of the text being streamed.
-    Partial,
-    /// Of the bytes cut from a log.
-    Torn,
-    /// Of a blob.
-    Blob,
-    /// Of the directory of blobs.
-    BlobDir,
-    /// Of the directory of a session being made.
-    NewSessionDir,
-    /// Of a session's directory, when it has got its first blob.
-    SessionDirAfterBlobs,
-    /// Of a session's directory, for any other reason.
-    SessionDir,
-    /// Of the directory of all sessions, when one was made.
-    RootAfterCreate,
-    /// Of the directory of all sessions, when one was deleted.
-    RootAfterDelete,
-    /// Of the directory of all sessions, when the list of deleted names was made.
-    RootAfterTombs,
-    /// Of the directory of deleted names.
-    Tombs,
-    /// Of the cache `meta.json`.
-    Meta,
-}
-
 /// Files in memory. Clones are the same files.
 #[derive(Clone)]
 pub struct PowerStorage {
@@ -101,6 +68,7 @@ impl PowerStorage {
             life: 0,
             boot: 0,
             dead: false,
+            full: false,
             fault: None,
             sabotage: None,
             handles: 0,
@@ -126,6 +94,27 @@ impl PowerStorage {
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.machine().dead
+    }
+
+    /// Ends the process here.
+    pub fn kill(&self) {
+        self.machine().dead = true;
+    }
+
+    /// Whether the disk is full: nothing can be written, not even in place of something else as on
+    /// a disk that never overwrites, and nothing be made. Renaming, cutting and removing go on.
+    pub fn set_full(&self, full: bool) {
+        self.machine().full = full;
+    }
+
+    /// What a file holds, as everybody would see it; also while no process lives to read it.
+    #[must_use]
+    pub fn peek(&self, path: &str) -> Option<Vec<u8>> {
+        let machine = self.machine();
+        match &machine.nodes[machine.find(path).ok()?] {
+            Node::File(file) => Some(file.content.seen.clone()),
+            Node::Dir(_) => None,
+        }
     }
 
     /// How often a file was synced.
@@ -173,6 +162,7 @@ struct Machine {
     life: u64,
     boot: u64,
     dead: bool,
+    full: bool,
     fault: Option<Fault>,
     sabotage: Option<Sabotage>,
     handles: u64,
@@ -271,6 +261,13 @@ impl Machine {
         }
     }
 
+    fn refuse_if_full(&self) -> io::Result<()> {
+        match self.full {
+            true => Err(Errno::NOSPC.into()),
+            false => Ok(()),
+        }
+    }
+
     fn find(&self, path: &str) -> io::Result<usize> {
         let mut at = 0;
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -318,6 +315,7 @@ impl Machine {
         if access != Access::Create {
             return Err(Errno::NOENT.into());
         }
+        self.refuse_if_full()?;
         self.begin_whole(FaultyCall::Name)?;
         self.nodes.push(Node::File(FileNode {
             content: Content::default(),
@@ -367,6 +365,7 @@ impl Storage for PowerStorage {
         if machine.dir(dir)?.seen.contains_key(name) {
             return Err(Errno::EXIST.into());
         }
+        machine.refuse_if_full()?;
         machine.begin_whole(FaultyCall::Name)?;
         machine.nodes.push(Node::Dir(Names::default()));
         let node = machine.nodes.len() - 1;
@@ -478,6 +477,7 @@ impl StoredFile for PowerFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let mut machine = self.machine()?;
+        machine.refuse_if_full()?;
         let fate = machine.begin(FaultyCall::Write);
         let (file, chance) = machine.file(self.node)?;
         let part = match &fate {
@@ -552,36 +552,5 @@ impl Drop for PowerFile {
         {
             file.locked_by = None;
         }
-    }
-}
-
-/// Which sync of a file is meant; `None` for those that carry no promise.
-fn which_file(path: &str) -> Option<Sabotage> {
-    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
-    match name {
-        "events.jsonl" if path.starts_with(".new-") => Some(Sabotage::NewEvents),
-        "events.jsonl" => Some(Sabotage::Events),
-        "partial" => Some(Sabotage::Partial),
-        "events.torn" => Some(Sabotage::Torn),
-        "meta.json.new" => Some(Sabotage::Meta),
-        _ if dir.ends_with("/blobs") => Some(Sabotage::Blob),
-        _ => None,
-    }
-}
-
-fn which_dir(path: &str, names: &Names) -> Sabotage {
-    match path {
-        ".deleted" => Sabotage::Tombs,
-        "" => match names.last_change() {
-            Some(NameOp::Add(name, _)) if name == ".deleted" => Sabotage::RootAfterTombs,
-            Some(NameOp::Rename(_, to, _)) if to.ends_with(".deleted") => Sabotage::RootAfterDelete,
-            _ => Sabotage::RootAfterCreate,
-        },
-        blobs if blobs.ends_with("/blobs") => Sabotage::BlobDir,
-        new if new.starts_with(".new-") => Sabotage::NewSessionDir,
-        _ => match names.last_change() {
-            Some(NameOp::Add(name, _)) if name == "blobs" => Sabotage::SessionDirAfterBlobs,
-            _ => Sabotage::SessionDir,
-        },
     }
 }

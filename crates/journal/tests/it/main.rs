@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot be told has failed")]
 
 mod appending;
+mod copying_out;
 mod damage;
+mod deleting;
 mod failing;
 mod forking;
 mod golden;

@@ -3,8 +3,9 @@
 use journal::soak::{self, Then};
 use journal::storage::power::{Fault, FaultyCall, Sabotage};
 
-/// Seeds that a sabotaged run is tried with before it counts as not noticed.
-const SEEDS_MAX: u64 = 300;
+/// Seeds that a sabotaged run is tried with before it counts as not noticed: others than those that
+/// every test run does whole.
+const SEEDS: std::ops::Range<u64> = 500..1_500;
 
 fn run(seeds: impl Iterator<Item = u64>) {
     for seed in seeds {
@@ -30,6 +31,7 @@ fn a_sync_that_is_left_out_or_comes_too_late_is_noticed() {
         Sabotage::EarlyAck,
         Sabotage::Partial,
         Sabotage::Torn,
+        Sabotage::Cut,
         Sabotage::Blob,
         Sabotage::BlobDir,
         Sabotage::NewSessionDir,
@@ -40,8 +42,10 @@ fn a_sync_that_is_left_out_or_comes_too_late_is_noticed() {
         Sabotage::RootAfterTombs,
         Sabotage::Tombs,
     ] {
-        let noticed = (0..SEEDS_MAX).any(|seed| soak::run_sabotaged(seed, sabotage).is_err());
-        assert!(noticed, "{sabotage:?} passed {SEEDS_MAX} seeds");
+        let noticed = SEEDS
+            .clone()
+            .any(|seed| soak::run_sabotaged(seed, sabotage).is_err());
+        assert!(noticed, "{sabotage:?} passed {SEEDS:?}");
     }
 }
 
@@ -86,4 +90,29 @@ fn f_08_any_sync_of_a_file_or_directory_may_fail() {
 fn f_09_f_11_any_write_and_any_new_name_may_fail() {
     assert!(every(FaultyCall::Write, false) > 20);
     assert!(every(FaultyCall::Name, false) > 10);
+}
+
+/// Lives whose recovery is cut off at each of its calls.
+const LIVES: u64 = 40;
+
+#[test]
+fn f_03_recovery_may_be_cut_off_by_a_power_loss_at_any_call() {
+    let mut calls = 0;
+    for seed in 0..LIVES {
+        for first in [Then::Restart, Then::PowerLoss] {
+            for errno in [None, Some(5)] {
+                let call = FaultyCall::Change;
+                let met = |nth: &u64| {
+                    let fault = Fault {
+                        call,
+                        nth: *nth,
+                        errno,
+                    };
+                    soak::recovery_fault_at(seed, first, fault).unwrap()
+                };
+                calls += (1..).take_while(met).count();
+            }
+        }
+    }
+    assert!(calls > 1_000, "recovery has become short: {calls}");
 }

@@ -82,6 +82,10 @@ impl Provider for ScriptProvider {
     }
 
     fn open(&self) -> Box<dyn Model> {
+        #[cfg(debug_assertions)]
+        if self.script.entry(0).first() == Some(&Step::Panic(Panicking::Session)) {
+            panic!("the script says so");
+        }
         Box::new(ScriptModel {
             script: Arc::clone(&self.script),
             limits: Arc::clone(&self.limits),
@@ -153,6 +157,19 @@ enum Step {
         message: String,
     },
     Stop(ModelStop),
+    /// A bug where one would hurt most, for tests of what a panic takes along. It is not known to
+    /// release builds.
+    #[cfg(debug_assertions)]
+    Panic(Panicking),
+}
+
+/// Who panics: whoever asks the model in a turn, or, as the first step of all, whoever opens it.
+#[cfg(debug_assertions)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Panicking {
+    Turn,
+    Session,
 }
 
 /// Whether words are the answer or the thinking before it.
@@ -175,6 +192,8 @@ struct StepFields {
     sleep_ms: Option<u64>,
     error: Option<ErrorFields>,
     stop: Option<StopName>,
+    #[cfg(debug_assertions)]
+    panic: Option<Panicking>,
 }
 
 #[derive(Deserialize)]
@@ -242,6 +261,8 @@ impl TryFrom<StepFields> for Step {
                 message: error.message,
             }),
             fields.stop.map(|stop| Self::Stop(stop.into())),
+            #[cfg(debug_assertions)]
+            fields.panic.map(Self::Panic),
         ];
         let mut steps = steps.into_iter().flatten();
         match (steps.next(), steps.next()) {

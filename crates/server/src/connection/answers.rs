@@ -3,32 +3,40 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::SessionId;
 use domain::event::PermissionAsked;
 use domain::ids::PermissionId;
 use domain::limits::{PROMPTS_IN_FLIGHT_MAX, REQUESTS_IN_FLIGHT_MAX};
+use domain::{SessionId, TraceParent};
 use serde::Serialize;
 use tokio::sync::Notify;
 use wire::acp;
 use wire::rpc::{self, RequestId, RpcError};
 
+use super::access::Access;
 use super::outbox::Outbox;
 
 /// Requests of the client that wait for us, and questions of ours that wait for the client.
+#[derive(Default)]
 pub(crate) struct Answers {
-    outbox: Outbox,
     open: Mutex<Open>,
     answered: Notify,
 }
 
 #[derive(Default)]
 struct Open {
-    /// Whether each request in flight is a prompt.
-    requests: HashMap<RequestId, bool>,
+    requests: HashMap<RequestId, Request>,
     prompts: usize,
     /// Those who may hold an answer that is not in the outbox yet.
     senders: usize,
     questions: HashMap<RequestId, Asked>,
+}
+
+/// A request in flight.
+struct Request {
+    is_prompt: bool,
+    /// Where its answer goes.
+    lane: Outbox,
+    access: Access,
 }
 
 /// A permission question this client was asked.
@@ -36,6 +44,7 @@ pub(crate) struct Asked {
     pub(crate) session: SessionId,
     pub(crate) question: PermissionId,
     options: Vec<String>,
+    _counted: meters::Held,
 }
 
 impl Asked {
@@ -46,19 +55,17 @@ impl Asked {
 }
 
 impl Answers {
-    pub(crate) fn new(outbox: Outbox) -> Self {
-        Self {
-            outbox,
-            open: Mutex::default(),
-            answered: Notify::new(),
-        }
-    }
-
-    /// Takes note of a request.
+    /// Takes note of a request, and where its answer goes.
     ///
     /// # Errors
     /// If its id is in use, or too many requests wait.
-    pub(crate) fn open(&self, id: &RequestId, is_prompt: bool) -> Result<(), RpcError> {
+    pub(crate) fn open(
+        &self,
+        id: &RequestId,
+        is_prompt: bool,
+        lane: Outbox,
+        access: Access,
+    ) -> Result<(), RpcError> {
         let mut open = self.lock();
         if open.requests.contains_key(id) {
             return Err(RpcError::invalid_request(
@@ -76,8 +83,19 @@ impl Answers {
             true | false => {}
         }
         open.prompts += usize::from(is_prompt);
-        open.requests.insert(id.clone(), is_prompt);
+        let request = Request {
+            is_prompt,
+            lane,
+            access,
+        };
+        open.requests.insert(id.clone(), request);
         Ok(())
+    }
+
+    /// The trace that a request in flight belongs to.
+    pub(crate) fn trace(&self, id: &RequestId) -> Option<TraceParent> {
+        let open = self.lock();
+        open.requests.get(id).and_then(|open| open.access.trace())
     }
 
     /// Whether nothing but prompts waits for us, and no answer is on its way into the outbox.
@@ -104,15 +122,16 @@ impl Answers {
 
     /// Answers a request, once. Whatever comes later for the same id is dropped.
     pub(crate) fn result(&self, id: &RequestId, result: &impl Serialize) {
-        if self.close(id) {
-            self.outbox.answer(result_frame(id, result));
+        if let Some(Request { lane, access, .. }) = self.close(id) {
+            lane.answer(result_frame(id, result));
+            access.served();
         }
     }
 
     /// Refuses a request, once.
     pub(crate) fn error(&self, id: &RequestId, error: RpcError) {
-        if self.close(id) {
-            self.outbox.answer(error_frame(id, error));
+        if let Some(Request { lane, access, .. }) = self.close(id) {
+            lane.answer(refusal_frame(id, error, access));
         }
     }
 
@@ -123,12 +142,15 @@ impl Answers {
         id: &RequestId,
         result: &impl Serialize,
     ) -> Option<String> {
-        self.close(id).then(|| result_frame(id, result))
+        let Request { access, .. } = self.close(id)?;
+        access.served();
+        Some(result_frame(id, result))
     }
 
     /// As [`Answers::result_in_stream`], for a refusal.
     pub(crate) fn error_in_stream(&self, id: &RequestId, error: RpcError) -> Option<String> {
-        self.close(id).then(|| error_frame(id, error))
+        let Request { access, .. } = self.close(id)?;
+        Some(refusal_frame(id, error, access))
     }
 
     /// Registers a question, then gives the frame that asks it: an answer can never come too soon.
@@ -143,6 +165,7 @@ impl Answers {
             session,
             question: asked.id.clone(),
             options,
+            _counted: meters::CLIENT_REQUESTS.hold(),
         };
         self.lock().questions.insert(id.clone(), note);
         acp::permission_request(&id, session, asked)
@@ -178,16 +201,13 @@ impl Answers {
         std::mem::take(&mut self.lock().questions).len()
     }
 
-    fn close(&self, id: &RequestId) -> bool {
+    /// Takes a request out, if it was still open.
+    fn close(&self, id: &RequestId) -> Option<Request> {
         let mut open = self.lock();
-        match open.requests.remove(id) {
-            Some(is_prompt) => {
-                open.prompts -= usize::from(is_prompt);
-                self.answered.notify_one();
-                true
-            }
-            None => false,
-        }
+        let request = open.requests.remove(id)?;
+        open.prompts -= usize::from(request.is_prompt);
+        self.answered.notify_one();
+        Some(request)
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -207,12 +227,13 @@ impl Drop for Sending<'_> {
 
 fn result_frame(id: &RequestId, result: &impl Serialize) -> String {
     // Our own types always serialise; if one day they do not, the client must still get an answer.
-    rpc::response(id, result).unwrap_or_else(|_| error_frame(id, RpcError::internal()))
+    rpc::response(id, result).unwrap_or_else(|_| rpc::error_response(id, &RpcError::internal()))
 }
 
-fn error_frame(id: &RequestId, error: RpcError) -> String {
+/// A refusal carries a name, under which it is found in the log.
+fn refusal_frame(id: &RequestId, error: RpcError, access: Access) -> String {
     let request = uuid();
-    tracing::debug!(request, code = error.code, "request refused");
+    access.refused(&error, &request);
     rpc::error_response(id, &error.with_request_id(&request))
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use domain::event::{PermissionAsked, StopReason, Usage};
-use domain::{Event, EventSeq, FailureKind, SessionId, TurnError};
+use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
 use session::{CommandError, Delivery, Item, SessionHandle, Stored, Subscription, TurnOutcome};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -14,7 +14,8 @@ use wire::acp::{self, ClientCapabilities, TurnNotice, TurnState, UpdateMeta};
 use wire::rpc::{RequestId, RpcError};
 
 use super::answers::Answers;
-use super::outbox::{Gone, Outbox};
+use super::outbox::{Frame, Gone, Kind};
+use super::route::Route;
 use super::waiting::Waiting;
 use crate::service::Service;
 
@@ -97,7 +98,7 @@ pub(crate) struct Pump {
     pub(crate) before: Option<Former>,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) answers: Arc<Answers>,
-    pub(crate) outbox: Outbox,
+    pub(crate) route: Route,
     pub(crate) capabilities: ClientCapabilities,
     /// Questions that were open when the client attached; later ones come with the stream.
     pub(crate) questions: Vec<PermissionAsked>,
@@ -121,6 +122,7 @@ impl Pump {
         // Err means that the client left: there is nobody to tell, and the session goes on.
         let _ = self.follow(before, &mut replies).await;
         self.answers.forget_session(self.session);
+        self.route.end();
         Former {
             subscription: self.subscription,
             replies,
@@ -134,14 +136,22 @@ impl Pump {
     ) -> Result<(), Gone> {
         let answers = Arc::clone(&self.answers);
         let mut sending = answers.sending();
+        self.route.begin(self.subscription.cursor());
         self.settle_before(before).await?;
         loop {
-            let passed = self.subscription.cursor().seq;
+            let cursor = self.subscription.cursor();
+            let passed = cursor.seq;
+            self.route.passed(cursor);
             // Requests that this one overtook are answered with it.
             if replies.last().is_some_and(|reply| reply.after <= passed) {
                 for reply in std::mem::take(replies) {
                     self.send(self.answers.result_in_stream(&reply.id, &reply.result))
                         .await?;
+                }
+            }
+            if replies.is_empty() && passed >= self.attached_at {
+                if self.route.is_on_detour() {
+                    self.route.arrive(cursor).await?;
                 }
                 self.ask_open_questions().await?;
             }
@@ -153,6 +163,11 @@ impl Pump {
                 biased;
                 () = self.stop.cancelled() => return Err(Gone),
                 () = self.waiting.bell.notified() => None,
+                from = self.route.rewound() => {
+                    self.route.go_back(cursor);
+                    self.subscription = self.subscription.again_after(from);
+                    None
+                }
                 next = self.subscription.next() => Some(next),
             };
             sending = answers.sending();
@@ -192,7 +207,7 @@ impl Pump {
                     self.settle(&stored.event, &mut frames);
                 }
             }
-            self.outbox.stream(frames).await?;
+            self.route.send(frames).await?;
         }
         Ok(())
     }
@@ -229,17 +244,24 @@ impl Pump {
                     kind,
                     text,
                 } => {
-                    frames.push(acp::text_chunk(self.session, kind, &message, &text, &meta));
+                    let text = acp::text_chunk(self.session, kind, &message, &text, &meta);
+                    frames.push(Frame::update(text, delivery.cursor));
                 }
-                Item::Event(stored) => self.event(&stored, &mut meta, &mut frames),
+                Item::Event(stored) if self.route.has_handled(stored.seq) => {
+                    self.show_again(&stored, &mut meta, delivery.cursor, &mut frames);
+                }
+                Item::Event(stored) => {
+                    self.event(&stored, &mut meta, delivery.cursor, &mut frames);
+                }
                 Item::Failed(kind) => {
                     let error = storage_error(kind);
                     let all = self.waiting.all();
-                    frames.extend(all.iter().filter_map(|id| self.failed(id, &error)));
+                    let failed = all.iter().filter_map(|id| self.failed(id, &error));
+                    frames.extend(failed.map(Frame::once));
                 }
             }
         }
-        self.outbox.stream(frames).await
+        self.route.send(frames).await
     }
 
     /// The frames that show a stored event to this client.
@@ -247,61 +269,106 @@ impl Pump {
         clippy::wildcard_enum_match_arm,
         reason = "wire shows all others, arm by arm"
     )]
-    fn event(&mut self, stored: &Stored, meta: &mut UpdateMeta, frames: &mut Vec<String>) {
+    fn event(
+        &mut self,
+        stored: &Stored,
+        meta: &mut UpdateMeta,
+        cursor: Cursor,
+        frames: &mut Vec<Frame>,
+    ) {
         let is_live = stored.seq > self.attached_at;
         match &stored.event {
             Event::UserMessage(message) if self.waiting.is_own(message.message_id.as_ref()) => {}
-            Event::UserMessage(message) => {
-                meta.prompt_id.clone_from(&message.prompt_id);
-                frames.extend(acp::event_updates(self.session, &stored.event, meta));
-            }
             Event::PermissionAsked(asked) if is_live && self.may_act => {
-                frames.push(self.answers.question(self.session, asked));
+                frames.push(Frame::once(self.answers.question(self.session, asked)));
             }
             Event::PermissionAnswered(answered) => {
                 // Settled before it was asked here: then it need not be asked at all.
                 self.questions.retain(|asked| asked.id != answered.id);
-                frames.extend(self.answers.withdraw(&answered.id));
+                frames.extend(self.answers.withdraw(&answered.id).map(Frame::once));
             }
-            Event::ModeChanged(changed) => {
-                frames.extend(acp::event_updates(self.session, &stored.event, meta));
-                if is_live {
-                    let settings = self.service.settings(&changed.mode);
-                    frames.push(acp::config_option_update(self.session, &settings));
-                }
-            }
-            other => frames.extend(acp::event_updates(self.session, other, meta)),
+            other => self.updates(other, meta, cursor, frames),
         }
-        frames.extend(self.turn_notice(stored));
+        if let Event::ModeChanged(changed) = &stored.event
+            && is_live
+        {
+            let settings = self.service.settings(&changed.mode);
+            frames.push(Frame::once(acp::config_option_update(
+                self.session,
+                &settings,
+            )));
+        }
+        frames.extend(self.turn_notice(stored, cursor));
         self.settle(&stored.event, frames);
     }
 
+    /// The frames of an event that this client was sent before, but for those that are kept.
+    fn show_again(
+        &self,
+        stored: &Stored,
+        meta: &mut UpdateMeta,
+        cursor: Cursor,
+        frames: &mut Vec<Frame>,
+    ) {
+        if let Event::UserMessage(message) = &stored.event
+            && self.waiting.was_own(message.message_id.as_ref())
+        {
+            return;
+        }
+        self.updates(&stored.event, meta, cursor, frames);
+        frames.extend(self.turn_notice(stored, cursor));
+    }
+
+    /// The updates that tell of an event.
+    fn updates(
+        &self,
+        event: &Event,
+        meta: &mut UpdateMeta,
+        cursor: Cursor,
+        frames: &mut Vec<Frame>,
+    ) {
+        if let Event::UserMessage(message) = event {
+            meta.prompt_id.clone_from(&message.prompt_id);
+        }
+        let updates = acp::event_updates(self.session, event, meta);
+        let last = updates.len().saturating_sub(1);
+        for (at, text) in updates.into_iter().enumerate() {
+            let more = at < last;
+            let kind = Kind::Update { cursor, more };
+            frames.push(Frame { text, kind });
+        }
+    }
+
     /// The answers to this client's prompts that a stored event brings.
-    fn settle(&self, event: &Event, frames: &mut Vec<String>) {
+    fn settle(&self, event: &Event, frames: &mut Vec<Frame>) {
         if let Event::TurnStarted(started) = event {
             self.waiting.started(started);
         } else if let Event::TurnResult(result) = event {
             let outcome = session::state::outcome_of(result);
             for id in self.waiting.ended(result.turn) {
-                frames.extend(match outcome_answer(&outcome, result.usage.as_ref()) {
+                let answer = match outcome_answer(&outcome, result.usage.as_ref()) {
                     Ok(answer) => self.answers.result_in_stream(&id, &answer),
                     Err(error) => self.answers.error_in_stream(&id, error),
-                });
+                };
+                frames.extend(answer.map(Frame::once));
             }
         } else if let Event::TurnInterrupted(interrupted) = event {
             let error = storage_error(FailureKind::Interrupted);
             let ended = self.waiting.ended(interrupted.turn);
-            frames.extend(ended.iter().filter_map(|id| self.failed(id, &error)));
+            let failed = ended.iter().filter_map(|id| self.failed(id, &error));
+            frames.extend(failed.map(Frame::once));
         } else if let Event::PromptDropped(dropped) = event {
             let dropped = self.waiting.dropped(dropped.queued);
             let answer = dropped_answer();
-            let answers = dropped.iter();
-            frames.extend(answers.filter_map(|id| self.answers.result_in_stream(id, &answer)));
+            let answers = dropped
+                .iter()
+                .filter_map(|id| self.answers.result_in_stream(id, &answer));
+            frames.extend(answers.map(Frame::once));
         }
     }
 
     /// How a stored event changes the turn, for a client that asked to be told.
-    fn turn_notice(&self, stored: &Stored) -> Option<String> {
+    fn turn_notice(&self, stored: &Stored, cursor: Cursor) -> Option<Frame> {
         if !self.capabilities.turns {
             return None;
         }
@@ -337,7 +404,7 @@ impl Pump {
         } else {
             return None;
         };
-        Some(acp::turn_notification(&notice))
+        Some(Frame::update(acp::turn_notification(&notice), cursor))
     }
 
     /// The session has ended here; whatever still waits was cancelled with it.
@@ -351,36 +418,38 @@ impl Pump {
         Ok(())
     }
 
-    async fn answer_rest(&self) -> Result<(), Gone> {
+    async fn answer_rest(&mut self) -> Result<(), Gone> {
         let answer = dropped_answer();
         let rest = self.waiting.all();
         let frames: Vec<_> = rest
             .iter()
             .filter_map(|id| self.answers.result_in_stream(id, &answer))
+            .map(Frame::once)
             .collect();
-        self.outbox.stream(frames).await
+        self.route.send(frames).await
     }
 
-    async fn fail_rest(&self, kind: FailureKind) -> Result<(), Gone> {
+    async fn fail_rest(&mut self, kind: FailureKind) -> Result<(), Gone> {
         let error = storage_error(kind);
         let rest = self.waiting.all();
         let frames: Vec<_> = rest
             .iter()
             .filter_map(|id| self.failed(id, &error))
+            .map(Frame::once)
             .collect();
-        self.outbox.stream(frames).await
+        self.route.send(frames).await
     }
 
     async fn ask_open_questions(&mut self) -> Result<(), Gone> {
-        if !self.may_act {
+        if !self.may_act || self.questions.is_empty() {
             return Ok(());
         }
         let questions = std::mem::take(&mut self.questions);
         let frames: Vec<_> = questions
             .iter()
-            .map(|asked| self.answers.question(self.session, asked))
+            .map(|asked| Frame::once(self.answers.question(self.session, asked)))
             .collect();
-        self.outbox.stream(frames).await
+        self.route.send(frames).await
     }
 
     fn failed(&self, id: &RequestId, error: &TurnError) -> Option<String> {
@@ -388,7 +457,9 @@ impl Pump {
             .error_in_stream(id, RpcError::turn_failed(error))
     }
 
-    async fn send(&self, frame: Option<String>) -> Result<(), Gone> {
-        self.outbox.stream(frame).await
+    async fn send(&mut self, frame: Option<String>) -> Result<(), Gone> {
+        self.route
+            .send(frame.map(Frame::once).into_iter().collect())
+            .await
     }
 }

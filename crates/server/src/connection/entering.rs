@@ -7,14 +7,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use auth::Secret;
 use domain::{Cursor, EventSeq, SessionId};
-use session::{Attached, From, NewSession, Snapshot, TurnPhase};
+use session::{Attached, Entrance, From, NewSession, Snapshot, TurnPhase};
 use tokio::sync::oneshot;
-use wire::acp::{self, TurnState, TurnStatus};
+use wire::acp::{self, ResumeToken, TurnState, TurnStatus};
 use wire::rpc::{RequestId, RpcError};
 
 use super::attachment::{Attachment, Pump, Reply};
+use super::lanes::Lanes;
 use super::requests::attach_error;
+use super::route::Route;
 use super::{Connection, Event};
 
 /// How a session is entered, which decides what its answer looks like and when it is sent.
@@ -25,11 +28,23 @@ enum Way {
     Resume,
 }
 
+impl Way {
+    fn label(self) -> meters::label::Way {
+        match self {
+            Self::New => meters::label::Way::New,
+            Self::Load => meters::label::Way::Load,
+            Self::Resume => meters::label::Way::Resume,
+        }
+    }
+}
+
 /// A request to enter a session, kept until the session has let the client in.
 pub(super) struct Entry {
     id: RequestId,
     way: Way,
     ignored: Vec<&'static str>,
+    /// The client reads the session's own stream already.
+    is_read: bool,
 }
 
 /// A session that has let the client in.
@@ -41,7 +56,13 @@ pub(super) struct Entered {
 impl Connection {
     pub(super) fn enter_new(&mut self, id: RequestId, new: NewSession, ignored: Vec<&'static str>) {
         let way = Way::New;
-        let entry = Entry { id, way, ignored };
+        let is_read = matches!(self.lanes, Lanes::One(_));
+        let entry = Entry {
+            id,
+            way,
+            ignored,
+            is_read,
+        };
         let (sessions, principal) = (self.service.sessions.clone(), self.principal.clone());
         let (answers, events) = (Arc::clone(&self.answers), self.events.clone());
         self.service.connections.spawn(async move {
@@ -96,14 +117,25 @@ impl Connection {
             .filter(|(_, empty)| !empty)
             .map(|(name, _)| name)
             .collect();
-        let entry = Entry { id, way, ignored };
+        let entry = Entry {
+            id,
+            way,
+            ignored,
+            is_read: self.lanes.is_read(session),
+        };
         self.attaching.insert(session, VecDeque::new());
-        let (sessions, principal) = (self.service.sessions.clone(), self.principal.clone());
+        let before = self.attachments.get(&session);
+        let resume_token = attach.meta.resume_token;
+        let entrance = Entrance {
+            cwd: Some(attach.cwd),
+            resume_token: resume_token.map(|token| Secret::new(token.expose())),
+            after: before.map(|before| before.handle.line()),
+            ..Entrance::new(&self.principal, from)
+        };
+        let sessions = self.service.sessions.clone();
         let (answers, events) = (Arc::clone(&self.answers), self.events.clone());
         self.service.connections.spawn(async move {
-            let attached = sessions
-                .attach(&principal, session, from, Some(attach.cwd))
-                .await;
+            let attached = sessions.attach(session, entrance).await;
             let entered = match attached {
                 Ok(attached) => Some(Box::new(Entered { attached, entry })),
                 Err(error) => {
@@ -125,9 +157,11 @@ impl Connection {
                     handle,
                     subscription,
                     snapshot,
+                    resume_token,
                 },
             entry,
         } = entered;
+        meters::ATTACHES.of(entry.way.label()).count();
         // What the client waits for, it waits for still.
         let before = self.attachments.remove(&session);
         let waiting = before
@@ -138,7 +172,14 @@ impl Connection {
             waiting.show_own();
         }
         let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
-        let reply = self.reply(session, &snapshot, entry);
+        let mut route = Route::new(&self.lanes, session, serial, stop.clone());
+        if !entry.is_read {
+            let settings = self.service.settings(snapshot.mode.name());
+            let sign =
+                (entry.way != Way::New).then(|| acp::config_option_update(session, &settings));
+            route = route.by_way_of(self.lanes.main(), sign);
+        }
+        let reply = self.reply(session, &snapshot, resume_token.as_ref(), entry);
         let mut pump = Pump {
             service: Arc::clone(&self.service),
             session,
@@ -146,7 +187,7 @@ impl Connection {
             before: None,
             waiting: Arc::clone(&waiting),
             answers: Arc::clone(&self.answers),
-            outbox: self.outbox.clone(),
+            route,
             capabilities: self.capabilities.unwrap_or_default(),
             questions: snapshot
                 .questions
@@ -157,6 +198,10 @@ impl Connection {
             may_act: handle.may_act(),
             stop: stop.clone(),
         };
+        if let Some(client) = self.client_side(session) {
+            // A turn that this client began before it was away goes on with its files.
+            handle.client_came_back(client);
+        }
         let attachment = Attachment {
             handle,
             waiting,
@@ -177,7 +222,14 @@ impl Connection {
         });
     }
 
-    fn reply(&self, session: SessionId, snapshot: &Snapshot, entry: Entry) -> Reply {
+    fn reply(
+        &self,
+        session: SessionId,
+        snapshot: &Snapshot,
+        resume_token: Option<&Secret>,
+        entry: Entry,
+    ) -> Reply {
+        let resume_token = resume_token.map(|token| ResumeToken::new(token.reveal()));
         let told = acp::Attached {
             settings: self.service.settings(snapshot.mode.name()),
             turn: TurnStatus {
@@ -189,7 +241,7 @@ impl Connection {
                 },
                 prompt_id: snapshot.prompt_id.clone(),
             },
-            resume_token: None,
+            resume_token: resume_token.as_ref(),
             resync_from: snapshot.resync_from,
             damaged_at: snapshot.damaged_at,
             ignored: &entry.ignored,

@@ -2,12 +2,20 @@
 //!
 //! Streams of sessions wait for room here, so that a slow client costs its own cursor and not our
 //! memory. Answers do not wait: their number is bounded by the requests in flight, and the reader
-//! pauses ([`Outbox::answers_have_room`]) when a client asks without reading.
+//! pauses ([`Outbox::answers_have_room`]) when a client asks without reading. A client that comes
+//! and goes between requests has outboxes with a [`record`] of what was sent.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::Cursor;
 use tokio::sync::Notify;
+
+mod record;
+
+pub(crate) use record::{Conflict, Mark, Marked, Reader};
+use record::{Place, Record};
 
 /// Bytes the writer takes at once: enough to fill a socket, little enough to keep count.
 const TAKE_BYTES_MAX: usize = 64 * 1024;
@@ -21,23 +29,72 @@ pub(crate) struct Outbox {
 struct Inner {
     queue: Mutex<Queue>,
     bytes_max: usize,
+    answers: Arc<AnswerRoom>,
     /// Rung when there is something to write.
     filled: Notify,
     /// Rung when there is room again.
+    drained: Notify,
+    /// Rung when a reader wants to go on from an earlier place.
+    rewind: Notify,
+}
+
+/// How much of one client's answers waits, in all its outboxes.
+#[derive(Default)]
+struct AnswerRoom {
+    bytes: AtomicUsize,
     drained: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
-    frames: VecDeque<Frame>,
+    frames: VecDeque<Queued>,
     stream_bytes: usize,
-    answer_bytes: usize,
     closed: Option<Close>,
+    /// What was sent, where a reader may come back for it.
+    record: Option<Box<Record>>,
 }
 
-struct Frame {
-    text: String,
+struct Queued {
+    frame: Frame,
     is_stream: bool,
+    place: Place,
+    _counted: meters::QueuedBytes,
+}
+
+/// One message, and whether it can be had again.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+}
+
+/// Whether a frame can be had again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Only here: an answer, a request of ours, or how things stand.
+    Once,
+    /// From the journal: where the client stands after it, unless more of the same event follows.
+    Update {
+        /// The cursor after it.
+        cursor: Cursor,
+        /// More frames of the same event follow.
+        more: bool,
+    },
+}
+
+impl Frame {
+    /// A frame that only exists here.
+    pub(crate) fn once(text: String) -> Self {
+        let kind = Kind::Once;
+        Self { text, kind }
+    }
+
+    /// A frame that the journal can give again.
+    pub(crate) fn update(text: String, cursor: Cursor) -> Self {
+        let more = false;
+        let kind = Kind::Update { cursor, more };
+        Self { text, kind }
+    }
 }
 
 /// How a connection ends.
@@ -58,16 +115,20 @@ pub(crate) enum Next {
 }
 
 impl Outbox {
+    /// The one outbox of a client that is there as long as its connection.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        let inner = Inner {
-            queue: Mutex::default(),
-            bytes_max,
-            filled: Notify::new(),
-            drained: Notify::new(),
-        };
-        Self {
-            inner: Arc::new(inner),
-        }
+        Self::with(bytes_max, Arc::default(), None)
+    }
+
+    /// An outbox whose readers come and go.
+    pub(crate) fn recording(bytes_max: usize) -> Self {
+        Self::with(bytes_max, Arc::default(), Some(Box::default()))
+    }
+
+    /// Another such outbox of the same client.
+    pub(crate) fn beside(&self, bytes_max: usize) -> Self {
+        let answers = Arc::clone(&self.inner.answers);
+        Self::with(bytes_max, answers, Some(Box::default()))
     }
 
     /// Queues an answer or a request of ours. Lost if the client left, which is not an error.
@@ -76,43 +137,37 @@ impl Outbox {
         if queue.closed.is_some() {
             return;
         }
-        queue.answer_bytes += text.len();
-        queue.frames.push_back(Frame {
-            text,
-            is_stream: false,
-        });
+        self.inner
+            .answers
+            .bytes
+            .fetch_add(text.len(), Ordering::Relaxed);
+        queue.push(Frame::once(text), false);
         drop(queue);
         self.inner.filled.notify_one();
     }
 
-    /// Queues frames of a session's stream, in order, each once there is room.
+    /// Queues frames of a session's stream, in order, each once there is room. Cancel safe: what
+    /// was not queued is left in `frames`.
     ///
     /// # Errors
     /// If the client left.
-    pub(crate) async fn stream(
-        &self,
-        frames: impl IntoIterator<Item = String>,
-    ) -> Result<(), Gone> {
-        for mut text in frames {
-            loop {
-                // Registered before looking, so that room made in between is not missed.
-                let drained = self.inner.drained.notified();
-                match self.try_stream(text)? {
-                    None => break,
-                    Some(back) => text = back,
-                }
-                self.inner.filled.notify_one();
+    pub(crate) async fn stream(&self, frames: &mut VecDeque<Frame>) -> Result<(), Gone> {
+        while !frames.is_empty() {
+            // Registered before looking, so that room made in between is not missed.
+            let drained = self.inner.drained.notified();
+            self.fill(frames)?;
+            self.inner.filled.notify_one();
+            if !frames.is_empty() {
                 drained.await;
             }
         }
-        self.inner.filled.notify_one();
         Ok(())
     }
 
     /// Returns once the client has read enough of its answers.
     pub(crate) async fn answers_have_room(&self) {
         loop {
-            let drained = self.inner.drained.notified();
+            let drained = self.inner.answers.drained.notified();
             if self.has_answer_room() {
                 return;
             }
@@ -124,8 +179,12 @@ impl Outbox {
     pub(crate) async fn next(&self) -> Next {
         loop {
             let filled = self.inner.filled.notified();
-            if let Some(next) = self.take() {
-                return next;
+            let mut frames = Vec::new();
+            match self.take(|_, queued| frames.push(queued.frame.text)) {
+                Taken::Some => return Next::Frames(frames),
+                Taken::Closed(Close::Gone) => return Next::Close(1000),
+                Taken::Closed(Close::After(code)) => return Next::Close(code),
+                Taken::None => {}
             }
             filled.await;
         }
@@ -136,56 +195,80 @@ impl Outbox {
         let mut queue = self.queue();
         queue.closed.get_or_insert(close);
         drop(queue);
+        self.inner.filled.notify_waiters();
         self.inner.filled.notify_one();
         self.inner.drained.notify_waiters();
+        self.inner.answers.drained.notify_waiters();
+    }
+
+    fn with(bytes_max: usize, answers: Arc<AnswerRoom>, record: Option<Box<Record>>) -> Self {
+        let queue = Queue {
+            record,
+            ..Queue::default()
+        };
+        let inner = Inner {
+            queue: Mutex::new(queue),
+            bytes_max,
+            answers,
+            filled: Notify::new(),
+            drained: Notify::new(),
+            rewind: Notify::new(),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     fn has_answer_room(&self) -> bool {
-        let queue = self.queue();
-        queue.answer_bytes < self.inner.bytes_max || queue.closed.is_some()
+        self.inner.answers.bytes.load(Ordering::Relaxed) < self.inner.bytes_max
+            || self.queue().closed.is_some()
     }
 
-    fn take(&self) -> Option<Next> {
+    /// Hands as many frames to `each` as are written at once.
+    fn take(&self, mut each: impl FnMut(&mut Queue, Queued)) -> Taken {
         let mut queue = self.queue();
-        let mut frames = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut answer_bytes) = (0, 0);
         while bytes < TAKE_BYTES_MAX
-            && let Some(frame) = queue.frames.pop_front()
+            && let Some(queued) = queue.frames.pop_front()
         {
-            bytes += frame.text.len();
-            if frame.is_stream {
-                queue.stream_bytes -= frame.text.len();
+            let len = queued.frame.text.len();
+            bytes += len;
+            if queued.is_stream {
+                queue.stream_bytes -= len;
             } else {
-                queue.answer_bytes -= frame.text.len();
+                answer_bytes += len;
             }
-            frames.push(frame.text);
+            each(&mut queue, queued);
         }
-        if !frames.is_empty() {
-            drop(queue);
+        let closed = queue.closed;
+        drop(queue);
+        if bytes > 0 {
+            let answers = &self.inner.answers;
+            answers.bytes.fetch_sub(answer_bytes, Ordering::Relaxed);
+            answers.drained.notify_waiters();
             self.inner.drained.notify_waiters();
-            return Some(Next::Frames(frames));
+            return Taken::Some;
         }
-        match queue.closed? {
-            Close::Gone => Some(Next::Close(1000)),
-            Close::After(code) => Some(Next::Close(code)),
-        }
+        closed.map_or(Taken::None, Taken::Closed)
     }
 
-    /// Queues `text` if there is room, else gives it back; one frame always fits an empty queue.
-    fn try_stream(&self, text: String) -> Result<Option<String>, Gone> {
+    /// Queues as many frames as there is room for; one always fits an empty queue.
+    fn fill(&self, frames: &mut VecDeque<Frame>) -> Result<(), Gone> {
         let mut queue = self.queue();
         if queue.closed.is_some() {
             return Err(Gone);
         }
-        if queue.stream_bytes > 0 && queue.stream_bytes + text.len() > self.inner.bytes_max {
-            return Ok(Some(text));
+        while let Some(frame) = frames.front() {
+            let bytes = queue.stream_bytes + frame.text.len();
+            if queue.stream_bytes > 0 && bytes > self.inner.bytes_max {
+                break;
+            }
+            let Some(frame) = frames.pop_front() else {
+                break;
+            };
+            queue.push(frame, true);
         }
-        queue.stream_bytes += text.len();
-        queue.frames.push_back(Frame {
-            text,
-            is_stream: true,
-        });
-        Ok(None)
+        Ok(())
     }
 
     /// The queue is whole at every step, so a panic elsewhere does not spoil it.
@@ -197,21 +280,69 @@ impl Outbox {
     }
 }
 
+impl Queue {
+    fn push(&mut self, frame: Frame, is_stream: bool) {
+        let queued = match &mut self.record {
+            Some(record) => match record.note(frame, is_stream) {
+                Some(queued) => queued,
+                None => return,
+            },
+            None => Queued::new(frame, is_stream),
+        };
+        if let Kind::Update { cursor, .. } = queued.frame.kind {
+            while let Some(held) = self.record.as_mut().and_then(|r| r.held_before(cursor)) {
+                self.enqueue(held);
+            }
+        }
+        self.enqueue(queued);
+    }
+
+    fn enqueue(&mut self, queued: Queued) {
+        if queued.is_stream {
+            self.stream_bytes += queued.frame.text.len();
+        }
+        self.frames.push_back(queued);
+    }
+}
+
+impl Queued {
+    fn new(frame: Frame, is_stream: bool) -> Self {
+        Self {
+            _counted: meters::QueuedBytes::new(frame.text.len()),
+            frame,
+            is_stream,
+            place: Place::default(),
+        }
+    }
+}
+
+enum Taken {
+    Some,
+    None,
+    Closed(Close),
+}
+
 /// The client left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gone;
 
 #[cfg(test)]
 mod tests {
-    use super::{Close, Gone, Next, Outbox};
+    use std::collections::VecDeque;
+
+    use super::{Close, Frame, Gone, Next, Outbox};
+
+    fn one(text: &str) -> VecDeque<Frame> {
+        VecDeque::from([Frame::once(text.to_owned())])
+    }
 
     #[tokio::test]
     async fn a_stream_waits_for_a_slow_reader_and_answers_do_not() {
         let outbox = Outbox::new(10);
-        outbox.stream(["0123456789".to_owned()]).await.unwrap();
+        outbox.stream(&mut one("0123456789")).await.unwrap();
         let waiting = tokio::spawn({
             let outbox = outbox.clone();
-            async move { outbox.stream(["more".to_owned()]).await }
+            async move { outbox.stream(&mut one("more")).await }
         });
         outbox.answer("answer".to_owned());
         let Next::Frames(frames) = outbox.next().await else {
@@ -227,7 +358,7 @@ mod tests {
         outbox.answer("last".to_owned());
         outbox.close(Close::After(1001));
         outbox.close(Close::After(1008));
-        assert_eq!(outbox.stream(["x".to_owned()]).await, Err(Gone));
+        assert_eq!(outbox.stream(&mut one("x")).await, Err(Gone));
         assert!(matches!(outbox.next().await, Next::Frames(frames) if frames == ["last"]));
         assert!(matches!(outbox.next().await, Next::Close(1001)));
         outbox.answers_have_room().await;

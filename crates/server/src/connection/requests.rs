@@ -4,14 +4,18 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use auth::Scope;
-use domain::{EventSeq, MessageId, SessionId};
+use domain::{EventSeq, FailureKind, MessageId, SessionId};
+use meters::label::Ignored;
+use session::client_side::ClientSide;
 use session::{Accepted, CommandError, Fate, Mode, NewSession};
 use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
 use wire::rpc::{RequestId, RpcError};
 
 use super::Connection;
+use super::asking::Port;
 use super::attachment::{Attachment, command_error, dropped_answer, outcome_answer, storage_error};
 use super::waiting::Standing;
+use crate::service::Service;
 
 impl Connection {
     pub(super) fn serve_request(&mut self, id: RequestId, message: ClientMessage) {
@@ -133,6 +137,7 @@ impl Connection {
         };
         let message_id = MessageId::random();
         let (answers, waiting) = (Arc::clone(&self.answers), Arc::clone(&attachment.waiting));
+        let service = Arc::clone(&self.service);
         let handle = attachment.handle.clone();
         waiting.prompt_sent(&id, message_id.clone());
         let wanted = session::Prompt {
@@ -141,13 +146,22 @@ impl Connection {
             prompt_id: prompt.meta.prompt_id,
             message_id: Some(message_id),
             queue: prompt.meta.queue,
+            client: self.client_side(attachment.handle.id()),
+            trace: self.answers.trace(&id),
         };
         let reply = move |accepted: Result<Accepted, CommandError>| {
             let accepted = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     waiting.prompt_refused(&id);
-                    return answers.error(&id, command_error(&error));
+                    let refusal = match error {
+                        CommandError::Closed => absent(&service),
+                        CommandError::Scope
+                        | CommandError::Busy
+                        | CommandError::Limit(_)
+                        | CommandError::Failed(_) => command_error(&error),
+                    };
+                    return answers.error(&id, refusal);
                 }
             };
             match waiting.prompt_accepted(&id, &accepted) {
@@ -163,13 +177,30 @@ impl Connection {
         attachment.handle.prompt(wanted, Box::new(reply));
     }
 
+    /// This client's own files and terminals, for a turn that it starts.
+    pub(super) fn client_side(&self, session: SessionId) -> Option<Arc<dyn ClientSide>> {
+        let (limits, tasks) = (&self.service.limits, &self.service.connections);
+        let capabilities = self.capabilities?;
+        let port = Port::new(
+            &self.asking,
+            session,
+            capabilities,
+            limits.client_request,
+            tasks,
+        );
+        Some(Arc::new(port?))
+    }
+
     pub(super) fn cancel(&self, session: SessionRef) {
         let attachment = session
             .ok()
             .and_then(|session| self.attachments.get(&session));
         match attachment {
             Some(attachment) => attachment.handle.cancel(),
-            None => tracing::debug!("a cancel for a session that is not attached was ignored"),
+            None => {
+                meters::IGNORED.of(Ignored::Cancel).count();
+                tracing::debug!("a cancel for a session that is not attached was ignored");
+            }
         }
     }
 
@@ -296,7 +327,7 @@ impl Connection {
             .ok()
             .and_then(|session| self.attachments.get(&session));
         if found.is_none() {
-            self.answers.error(id, RpcError::session_not_found());
+            self.answers.error(id, absent(&self.service));
         }
         found
     }
@@ -315,6 +346,15 @@ fn fate_answer(fate: &Fate) -> Result<serde_json::Value, RpcError> {
 enum Shape {
     Empty,
     Options,
+}
+
+/// What a client is told of a session that is not there for it: when the process is ending, a
+/// session leaves as soon as its turn is over, and its clients must not take it for lost.
+fn absent(service: &Service) -> RpcError {
+    if service.sessions.is_draining() {
+        return RpcError::turn_failed(&storage_error(FailureKind::Draining));
+    }
+    RpcError::session_not_found()
 }
 
 /// What a client is told when a session cannot be entered.

@@ -1,6 +1,6 @@
 //! What a client waits for in a session: the ends of its prompts, and its close.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::event::TurnStarted;
@@ -9,6 +9,9 @@ use serde_json::Value;
 use session::{Accepted, Fate};
 use tokio::sync::Notify;
 use wire::rpc::{RequestId, RpcError};
+
+/// Own messages remembered for a stream that goes back; it goes back by seconds, not by hours.
+const PASSED_MAX: usize = 64;
 
 /// What a client waits for in a session. Filled by the session before it shows the change that
 /// the pump then meets.
@@ -25,6 +28,8 @@ struct Inner {
     queued: HashMap<EventSeq, Vec<RequestId>>,
     /// Prompts of this client, which it needs no echo of, and the requests they came with.
     own: HashMap<MessageId, RequestId>,
+    /// Messages of such prompts that the stream has passed, newest last.
+    passed: VecDeque<MessageId>,
     /// Prompts on their way to the session.
     sent: HashSet<RequestId>,
     /// Prompts the client has taken back before they were accepted.
@@ -166,7 +171,23 @@ impl Waiting {
     }
 
     pub(super) fn is_own(&self, message: Option<&MessageId>) -> bool {
-        message.is_some_and(|message| self.lock().own.remove(message).is_some())
+        let Some(message) = message else {
+            return false;
+        };
+        let mut inner = self.lock();
+        let is_own = inner.own.remove(message).is_some();
+        if is_own {
+            if inner.passed.len() >= PASSED_MAX {
+                inner.passed.pop_front();
+            }
+            inner.passed.push_back(message.clone());
+        }
+        is_own
+    }
+
+    /// Whether the stream has passed it as the client's own.
+    pub(super) fn was_own(&self, message: Option<&MessageId>) -> bool {
+        message.is_some_and(|message| self.lock().passed.contains(message))
     }
 
     /// The answers whose time has come.

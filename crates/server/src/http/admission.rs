@@ -1,16 +1,18 @@
 //! The one layer that every request passes: Host, then Origin, then the token.
 //!
-//! Route, content type, size, parsing and ownership come after it, in the handlers.
+//! On the Unix socket the peer's user takes the place of Host and token. Route, content type, size, parsing and ownership come after it, in the handlers.
 
 use std::sync::Arc;
 
-use auth::{Credential, Origin, Turned};
+use auth::{Credential, Origin, Principal, Turned};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::access_log::AskedBy;
 use super::answer::refusal;
+use super::socket::Peer;
 use crate::service::Service;
 
 /// The subprotocol that the server selects, never the one that holds the token.
@@ -28,25 +30,57 @@ pub(super) async fn admit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let origin = match check_door(&service, &request) {
+    let origin = match pass_door(&service, &request) {
         Ok(origin) => origin,
-        Err(turned) => return turned_away(turned),
+        Err(answer) => return answer,
     };
-    if request.method() == Method::OPTIONS
-        && let Origin::Own(name) | Origin::Allowed(name) = &origin
-    {
-        return preflight(name);
-    }
-    let token = bearer(request.headers());
-    let admitted = token.and_then(|token| service.admit(&Credential::Bearer(token)).ok());
-    let mut response = match admitted {
+    let response = match admitted(&service, &request) {
         Some(principal) => {
+            let asked_by = AskedBy(principal.id().clone());
             request.extensions_mut().insert(principal);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(asked_by);
+            response
         }
         None => unauthorized(),
     };
-    if let Origin::Allowed(name) = &origin {
+    for_origin(response, &origin)
+}
+
+/// Lets a request through that needs no token: whoever logs in has none yet.
+pub(super) async fn pass(
+    State(service): State<Arc<Service>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match pass_door(&service, &request) {
+        Ok(origin) => for_origin(next.run(request).await, &origin),
+        Err(answer) => answer,
+    }
+}
+
+/// Checks Host and Origin, and answers for those who only ask what would be allowed.
+fn pass_door(service: &Service, request: &Request) -> Result<Origin, Response> {
+    let origin = check_door(service, request).map_err(turned_away)?;
+    if request.method() == Method::OPTIONS
+        && let Origin::Own(name) | Origin::Allowed(name) = &origin
+    {
+        return Err(preflight(name));
+    }
+    Ok(origin)
+}
+
+/// Who sent the request: on the Unix socket the user at its other end, else who holds the token.
+fn admitted(service: &Service, request: &Request) -> Option<Principal> {
+    if let Some(Peer::Unix(uid)) = request.extensions().get() {
+        return service.admit(&Credential::UnixPeer(*uid)).ok();
+    }
+    let token = bearer(request.headers())?;
+    service.admit(&Credential::Bearer(token)).ok()
+}
+
+fn for_origin(mut response: Response, origin: &Origin) -> Response {
+    if let Origin::Allowed(name) = origin {
         allow(response.headers_mut(), name);
         response
             .headers_mut()
@@ -56,6 +90,20 @@ pub(super) async fn admit(
 }
 
 fn check_door(service: &Service, request: &Request) -> Result<Origin, Turned> {
+    let headers = request.headers();
+    // No page's name leads to a Unix socket.
+    if !matches!(request.extensions().get(), Some(Peer::Unix(_))) {
+        check_host(service, request)?;
+    }
+    let origins = headers
+        .get_all(header::ORIGIN)
+        .iter()
+        .map(HeaderValue::as_bytes);
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    service.door.check_origin(origins, site)
+}
+
+fn check_host(service: &Service, request: &Request) -> Result<(), Turned> {
     let headers = request.headers();
     // HTTP/2 names the host in the request line; both, when both are there, must be ours.
     let authority = request
@@ -72,12 +120,7 @@ fn check_door(service: &Service, request: &Request) -> Result<Origin, Turned> {
     if authority.is_none() || headers.contains_key(header::HOST) {
         service.door.check_host(hosts)?;
     }
-    let origins = headers
-        .get_all(header::ORIGIN)
-        .iter()
-        .map(HeaderValue::as_bytes);
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    service.door.check_origin(origins, site)
+    Ok(())
 }
 
 fn turned_away(turned: Turned) -> Response {

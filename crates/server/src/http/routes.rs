@@ -7,32 +7,49 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{any, get, post};
+use domain::FailureKind;
 use serde_json::json;
 
-use super::acp::acp;
+use super::access_log::access_log;
+use super::acp::{acp, socket};
 use super::admission;
 use super::answer::{json_response, refusal};
+use super::echo::echo;
+use super::login::login;
+use super::metrics_route::metrics;
+use super::tui::append_prompt;
 use crate::service::Service;
 
 pub(super) fn router(service: Arc<Service>) -> Router {
     let admit = middleware::from_fn_with_state(Arc::clone(&service), admission::admit);
+    let pass = middleware::from_fn_with_state(Arc::clone(&service), admission::pass);
     Router::new()
-        .route("/acp", get(acp))
-        .route("/ws", get(acp))
+        .route("/acp", any(acp))
+        .route("/ws", get(socket))
+        .route("/metrics", get(metrics))
+        .route("/echo", post(echo))
+        .route("/tui/append-prompt", post(append_prompt))
         .fallback(async || refusal(StatusCode::NOT_FOUND, "not_found", "there is nothing here"))
-        .method_not_allowed_fallback(async || {
-            refusal(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                "this route has other methods",
-            )
-        })
+        .method_not_allowed_fallback(other_method)
         .layer(admit)
-        // Everything above needs a token, also what does not exist; only these two do not.
+        // Everything above needs a token, also what does not exist; only these do not.
+        .route(
+            "/api/v1/login",
+            post(login).fallback(other_method).layer(pass),
+        )
         .route("/health", get(health))
         .route("/ready", get(ready))
+        .layer(middleware::from_fn(access_log))
         .with_state(service)
+}
+
+async fn other_method() -> Response {
+    refusal(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this route has other methods",
+    )
 }
 
 /// That the process runs, and nothing else: it is told to anyone.
@@ -40,13 +57,20 @@ async fn health() -> Response {
     json_response(StatusCode::OK, &json!({"status": "ok", "ok": true}))
 }
 
+/// Whether new work would be taken, and if not, why: it is told to anyone too.
 async fn ready(State(service): State<Arc<Service>>) -> Response {
-    if service.closing.is_cancelled() {
-        return refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "draining",
-            "the server is shutting down",
-        );
-    }
-    json_response(StatusCode::OK, &json!({"status": "ready"}))
+    let Err(kind) = service.sessions.check_ready().await else {
+        return json_response(StatusCode::OK, &json!({"status": "ready"}));
+    };
+    let message = match kind {
+        FailureKind::Draining => "the server is shutting down",
+        FailureKind::StorageFull => "the disk is full",
+        FailureKind::ModelError
+        | FailureKind::ModelTimeout
+        | FailureKind::StorageFailed
+        | FailureKind::Damaged
+        | FailureKind::HeldElsewhere
+        | FailureKind::Interrupted => "the store cannot be written",
+    };
+    refusal(StatusCode::SERVICE_UNAVAILABLE, kind.name(), message)
 }

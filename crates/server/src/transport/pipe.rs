@@ -6,6 +6,7 @@ use auth::{Principal, Unauthorized};
 use domain::ConnectionId;
 use tokio::sync::mpsc;
 
+use crate::connection::lanes::Lanes;
 use crate::connection::outbox::{Close, Next, Outbox};
 use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening, Reach};
 use crate::service::Service;
@@ -40,8 +41,9 @@ fn serve(
         id,
         principal,
         source: inbound,
-        outbox: outbox.clone(),
+        lanes: Lanes::One(outbox.clone()),
         reach: Reach::Local,
+        trace: None,
     };
     service
         .connections

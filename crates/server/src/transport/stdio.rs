@@ -11,6 +11,7 @@ use domain::ConnectionId;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::connection::lanes::Lanes;
 use crate::connection::outbox::{Close, Next, Outbox};
 use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening, Reach};
 use crate::service::{FLUSH_TIME_MAX, Service};
@@ -45,8 +46,9 @@ where
         id,
         principal,
         source: inbound,
-        outbox: outbox.clone(),
+        lanes: Lanes::One(outbox.clone()),
         reach: Reach::Local,
+        trace: None,
     };
     let serving = service
         .connections
@@ -146,6 +148,7 @@ mod tests {
             lines.push(match line {
                 Inbound::Frame(line) => String::from_utf8(line.to_vec()).unwrap(),
                 Inbound::TooLong => "(too long)".to_owned(),
+                Inbound::Parsed(..) => panic!("lines are not looked into here"),
             });
         }
         lines

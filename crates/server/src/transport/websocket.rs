@@ -6,16 +6,18 @@ use std::time::Duration;
 use auth::Principal;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
-use domain::ConnectionId;
+use domain::{ConnectionId, TraceParent};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite;
+use tokio_util::sync::CancellationToken;
 
+use crate::connection::lanes::Lanes;
 use crate::connection::outbox::{Close, Next, Outbox};
 use crate::connection::{self, Inbound, Opening, Reach, Source};
-use crate::service::Service;
+use crate::service::{Service, Slot};
 
 /// Time to get a close frame out before the socket is dropped.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -27,11 +29,18 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// Bytes gathered before a write: many small frames, one system call. It grows only when used.
 const WRITE_BUFFER_BYTES: usize = 16 * 1024;
 
+/// Pings a second that a client may send. Each is answered, and the answers of one that does not
+/// read them wait in memory.
+const PINGS_PER_SECOND_MAX: u32 = 100;
+
+/// The close code of a client that floods.
+const FLOOD: u16 = 1008;
+
 /// Answers the upgrade and serves the client on the socket it becomes.
 pub(crate) fn upgrade(
     service: Arc<Service>,
     principal: Principal,
-    (id, slot): (ConnectionId, OwnedSemaphorePermit),
+    (id, slot, trace): (ConnectionId, Slot, Option<TraceParent>),
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let bytes_max = service.limits.message_bytes_max;
@@ -41,33 +50,43 @@ pub(crate) fn upgrade(
         .max_message_size(bytes_max)
         .max_frame_size(bytes_max)
         .on_upgrade(async move |socket| {
-            serve(service, principal, id, socket).await;
+            serve(service, principal, (id, trace), socket).await;
             drop(slot);
         })
 }
 
-async fn serve(service: Arc<Service>, principal: Principal, id: ConnectionId, socket: WebSocket) {
+async fn serve(
+    service: Arc<Service>,
+    principal: Principal,
+    (id, trace): (ConnectionId, Option<TraceParent>),
+    socket: WebSocket,
+) {
     let outbox = Outbox::new(service.limits.outbox_bytes_max);
     let (heard, last_heard) = watch::channel(Instant::now());
     let (sink, stream) = socket.split();
+    let given_up = CancellationToken::new();
     let writer = Writer {
         sink,
         outbox: outbox.clone(),
         last_heard,
+        given_up: given_up.clone(),
         service: Arc::clone(&service),
     };
     service.connections.spawn(writer.run());
     let source = Socket {
         stream,
         heard,
+        given_up,
+        pings: (0, Instant::now()),
         outbox: outbox.clone(),
     };
     let opening = Opening {
         id,
         principal,
         source,
-        outbox,
+        lanes: Lanes::One(outbox),
         reach: Reach::Network,
+        trace,
     };
     connection::serve(service, opening).await;
 }
@@ -76,22 +95,46 @@ async fn serve(service: Arc<Service>, principal: Principal, id: ConnectionId, so
 struct Socket {
     stream: SplitStream<WebSocket>,
     heard: watch::Sender<Instant>,
+    /// Fires when the writer has said goodbye and the client has had its time to answer.
+    given_up: CancellationToken,
+    /// Pings of the client since when; see [`PINGS_PER_SECOND_MAX`].
+    pings: (u32, Instant),
     outbox: Outbox,
+}
+
+impl Socket {
+    /// Counts a ping; says whether there were too many.
+    fn is_flooded(&mut self, now: Instant) -> bool {
+        let (count, since) = &mut self.pings;
+        if now.duration_since(*since) >= Duration::from_secs(1) {
+            (*count, *since) = (0, now);
+        }
+        *count += 1;
+        *count > PINGS_PER_SECOND_MAX
+    }
 }
 
 impl Source for Socket {
     /// The next text frame, until the client leaves or breaks the rules.
     async fn next(&mut self) -> Option<Inbound> {
         let close = loop {
-            let message = match self.stream.next().await {
+            let message = tokio::select! {
+                biased;
+                // A client that vanished says nothing any more, not even that it left.
+                () = self.given_up.cancelled() => None,
+                message = self.stream.next() => message,
+            };
+            let message = match message {
                 None => break Close::Gone,
                 Some(Err(error)) => break broken(&error),
                 Some(Ok(message)) => message,
             };
-            self.heard.send_replace(Instant::now());
+            let now = Instant::now();
+            self.heard.send_replace(now);
             match message {
                 Message::Text(text) => return Some(Inbound::Frame(text.into())),
                 Message::Close(_) => break Close::After(1000),
+                Message::Ping(_) if self.is_flooded(now) => break Close::After(FLOOD),
                 // Binary frames mean nothing here; pings are answered by the library.
                 Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
             }
@@ -120,6 +163,7 @@ struct Writer {
     sink: SplitSink<WebSocket, Message>,
     outbox: Outbox,
     last_heard: watch::Receiver<Instant>,
+    given_up: CancellationToken,
     service: Arc<Service>,
 }
 
@@ -129,9 +173,17 @@ impl Writer {
         let code = self.send_all().await;
         let reason = "".into();
         let close = Message::Close(Some(CloseFrame { code, reason }));
+        let farewell = async {
+            // Refused if the client closed first; then only the library's echo is left to flush.
+            let _ = self.sink.send(close).await;
+            let _ = self.sink.close().await;
+        };
         // The client may not read any more; it has had its time.
-        let _ = tokio::time::timeout(CLOSE_TIME_MAX, self.sink.send(close)).await;
+        let _ = tokio::time::timeout(CLOSE_TIME_MAX, farewell).await;
         self.outbox.close(Close::Gone);
+        let left = async { while self.last_heard.changed().await.is_ok() {} };
+        let _ = tokio::time::timeout(CLOSE_TIME_MAX, left).await;
+        self.given_up.cancel();
     }
 
     /// Sends until the connection ends; gives the close code.

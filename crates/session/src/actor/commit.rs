@@ -90,6 +90,7 @@ impl SessionActor {
             }
         }
         self.note_questions(stored);
+        self.watch_ends(stored);
         self.publish_meta();
         after.into_iter().for_each(|tell| tell(Ok(())));
         self.feed.push(stored);
@@ -137,6 +138,7 @@ impl SessionActor {
     /// stay attached, and the next command that writes opens the files anew.
     pub(super) fn fence(&mut self, error: &StoreError, after: Vec<After>) {
         let kind = failure_kind(error);
+        self.watch_end(kind.into());
         tracing::error!(session = %self.id, %error, "the store failed; the session is fenced");
         self.open = None;
         self.staged.entries.clear();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use auth::Principal;
+use auth::{Principal, ResumeTokens};
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
 use domain::{FailureKind, SessionId};
@@ -52,7 +52,9 @@ impl SessionActor {
             observers: Vec::new(),
             envelopes_seen: 0,
             attaches: 0,
+            resume_tokens: ResumeTokens::default(),
             turn: None,
+            watched: None,
             open_kind: None,
             model: None,
             conversation: None,
@@ -115,6 +117,7 @@ impl SessionActor {
                     | Envelope::SetMode { .. }
                     | Envelope::Mode { .. }
                     | Envelope::Answer { .. }
+                    | Envelope::ClientBack { .. }
                     | Envelope::Close { .. }
                     | Envelope::Shutdown { .. } => envelope.refuse(CommandError::Closed),
                 }
@@ -244,10 +247,11 @@ impl SessionActor {
             .as_ref()
             .is_some_and(|open| open.state.running().is_some())
         {
-            let started_by = self.next_prompter.take();
-            self.start_turn(started_by);
+            let prompter = self.next_prompter.take();
+            self.start_turn(prompter);
         } else {
             // Nothing runs and nothing waits, so nobody's prompt does.
+            self.next_prompter = None;
             self.queued_by.clear();
         }
     }
@@ -283,7 +287,8 @@ impl SessionActor {
         if let Some(OpenSession { mut writer, .. }) = self.open.take() {
             let saved = blocking(move || writer.save_meta());
             if let Err(error) = saved.await {
-                // It is a cache; the journal has everything.
+                // It is a cache; the journal has everything. What else is to be done is done.
+                meters::CLEANUP_FAILURES.count();
                 tracing::warn!(session = %self.id, %error, "meta.json was not saved");
             }
         }
@@ -297,6 +302,7 @@ impl SessionActor {
         let (store, id) = (self.engine.store.clone(), self.id);
         let deleted = blocking(move || store.delete(id)).await;
         if let Err(error) = &deleted {
+            meters::CLEANUP_FAILURES.count();
             tracing::error!(session = %self.id, %error, "the session was not deleted");
         }
         self.feed.end(Ending::Deleted);

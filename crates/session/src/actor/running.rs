@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent::client_side::ClientSeat;
 use agent::turn::{self, TurnInput};
 use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox};
 use domain::clock::Timestamp;
@@ -12,15 +13,18 @@ use journal::StoreError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
-use super::{CANCEL_TIME_MAX, LiveTurn, SessionActor};
-use crate::handle::AttachmentId;
+use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed};
 use crate::store_task::blocking;
 
 impl SessionActor {
     /// Starts the turn that the journal says is running.
-    pub(super) fn start_turn(&mut self, started_by: Option<AttachmentId>) {
+    ///
+    /// Where its tools run is decided here and stays so: with the client that prompted as far as
+    /// it offers that, else on the server.
+    pub(super) fn start_turn(&mut self, prompter: Option<Prompter>) {
         let Some(open) = &self.open else { return };
         let model = self
             .model
@@ -33,18 +37,25 @@ impl SessionActor {
             .map(Into::into)
             .collect();
         let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone());
+        let turn = open.state.last_turn();
+        let started_by = prompter.as_ref().map(|prompter| prompter.line);
+        let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
+        let client = prompter.and_then(|prompter| prompter.client);
+        let seat = client.map(|client| ClientSeat::new(client, self.engine.limits.client_back));
         let input = TurnInput {
             model,
-            toolbox: Toolbox::new(roots),
+            toolbox: Toolbox::new(roots).with_client(seat.clone()),
             budget: Budget::new(&self.engine.limits),
         };
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
-        tokio::spawn(turn::run(input, sender, cancel.clone()));
+        let span = self.watch_start(turn, trace);
+        tokio::spawn(turn::run(input, sender, cancel.clone()).instrument(span));
         self.turn = Some(LiveTurn {
             reports,
             cancel,
             started_by,
+            seat,
             end_by: None,
         });
     }

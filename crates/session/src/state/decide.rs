@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::command::Proposed;
 use super::{Command, Fate, Rejected, Running, SessionState, TurnOutcome, find_option};
-use crate::policy::{self, Ruling};
+use crate::policy::{self, Always, Ruling};
 
 /// Characters of a title made from a prompt: what fits a list's column.
 const TITLE_CHARS_MAX: usize = 60;
@@ -222,13 +222,14 @@ impl SessionState {
         let mut entries = self.end_message(false);
         let mut judged = Vec::new();
         for call in calls {
-            let ruling = policy::judge(self.mode, &call.name, &self.always);
+            let rule = Always::of(&call.name, &call.input);
+            let ruling = policy::judge(self.mode, &rule, &self.always);
             match ruling {
                 Ruling::Allow => {}
                 Ruling::Ask => judged.push(entry(PermissionAsked {
                     id: PermissionId::random(),
                     call_id: call.call.clone(),
-                    options: policy::options(&call.name),
+                    options: policy::options(&rule),
                     title: call.title.clone(),
                     kind: call.kind,
                 })),

@@ -7,6 +7,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 
 use super::AcpClient;
+use super::streamable::Streamable;
 use super::transport::{Pipe, Transport};
 use crate::home::Home;
 use crate::program::{DEADLINE, Program};
@@ -54,6 +55,68 @@ impl AcpClient {
         let mut client = Self::new(Transport::Socket(Box::new(socket)));
         client.connection_id = named.and_then(|id| Some(id.to_str().ok()?.to_owned()));
         Ok(client)
+    }
+
+    /// Connects to a server over Streamable HTTP with its default token, and initializes.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    pub async fn connect_http(server: &Program) -> Self {
+        let mut client = Self::dial_http(server, server.token());
+        client.initialize().await;
+        client
+    }
+
+    /// A client over Streamable HTTP that says nothing yet.
+    #[must_use]
+    pub fn dial_http(server: &Program, token: &str) -> Self {
+        let url = format!("{}/acp", server.url());
+        let http = Streamable::new(url, token.to_owned());
+        Self::new(Transport::Http(Box::new(http))).in_directory(server.home().workspace())
+    }
+
+    /// From now on opens a session's stream over HTTP only once a message of it has come.
+    ///
+    /// # Panics
+    /// If it does not speak Streamable HTTP.
+    #[must_use]
+    pub fn opening_streams_late(mut self) -> Self {
+        self.http().is_late = true;
+        self
+    }
+
+    /// Cuts the streams over HTTP, as a bad network does.
+    ///
+    /// # Panics
+    /// If it does not speak Streamable HTTP.
+    pub fn cut_streams(&mut self) {
+        self.http().cut();
+    }
+
+    /// Takes up the streams over HTTP after the last event that came.
+    ///
+    /// # Panics
+    /// If it does not speak Streamable HTTP, or the server refuses.
+    pub async fn take_up_streams(&mut self) {
+        self.http().take_up().await;
+    }
+
+    /// The connection's id over HTTP.
+    ///
+    /// # Panics
+    /// If it does not speak Streamable HTTP, or not yet.
+    pub fn http_connection(&mut self) -> String {
+        match &self.http().connection {
+            Some(connection) => connection.clone(),
+            None => panic!("it is not initialized"),
+        }
+    }
+
+    fn http(&mut self) -> &mut Streamable {
+        match &mut self.transport {
+            Transport::Http(http) => http,
+            Transport::Socket(_) | Transport::Pipe(_) => panic!("it does not speak HTTP"),
+        }
     }
 
     /// Starts `fastness acp` in `home` and initializes.

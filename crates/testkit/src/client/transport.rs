@@ -1,4 +1,4 @@
-//! How a test client reaches an agent: a WebSocket, or lines through a pipe.
+//! How a test client reaches an agent: a WebSocket, single HTTP requests, or lines through a pipe.
 
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
+use super::streamable::Streamable;
+
 /// How long an agent that was told to end may take before it is killed.
 const FAREWELL: Duration = Duration::from_secs(20);
 
@@ -17,6 +19,7 @@ const FAREWELL: Duration = Duration::from_secs(20);
 pub(super) enum Transport {
     Socket(Box<WebSocketStream<MaybeTlsStream<TcpStream>>>),
     Pipe(Box<Pipe>),
+    Http(Box<Streamable>),
 }
 
 /// Messages as lines, and the process at the other end if there is one.
@@ -60,6 +63,7 @@ impl Transport {
                 let line = format!("{text}\n");
                 writer.write_all(line.as_bytes()).await.is_ok() && writer.flush().await.is_ok()
             }
+            Self::Http(http) => http.send(text).await,
         }
     }
 
@@ -84,6 +88,7 @@ impl Transport {
                 Ok(Some(line)) => Received::Message(line),
                 Ok(None) | Err(_) => Received::End(None),
             },
+            Self::Http(http) => http.receive().await,
         }
     }
 
@@ -92,6 +97,7 @@ impl Transport {
         match &mut self {
             // The agent may be gone already, which is as good.
             Self::Socket(socket) => drop((**socket).close(None).await),
+            Self::Http(http) => http.leave().await,
             Self::Pipe(pipe) => {
                 pipe.writer = None;
                 if let Some(process) = &mut pipe.process {

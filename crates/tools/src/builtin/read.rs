@@ -7,7 +7,10 @@ use domain::limits::{TOOL_RESULT_BYTES_MAX, TOOL_RESULT_LINES_MAX};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, Shown, Tool, parse_input, show_file};
+use super::{
+    Outcome, Running, RunsHere, RunsThere, Shown, There, ThereError, Tool, parse_input, show_file,
+};
+use crate::client_side::{Offers, ReadTextFile};
 use crate::roots::Roots;
 
 /// Reads at most this much of a file to find a page in it: larger files need a search tool.
@@ -50,6 +53,16 @@ impl Tool for Read {
         show_file("Read", ToolKind::Read, input, roots)
     }
 
+    fn here(&self) -> Option<&dyn RunsHere> {
+        Some(self)
+    }
+
+    fn there(&self, offers: Offers) -> Option<&dyn RunsThere> {
+        offers.read_text_file.then_some(self)
+    }
+}
+
+impl RunsHere for Read {
     fn run(&self, input: Value, roots: &Roots) -> Outcome {
         let input: Input = match parse_input(self.name(), input) {
             Ok(input) => input,
@@ -64,21 +77,65 @@ impl Tool for Read {
             Ok(length) if length as u64 > FILE_BYTES_MAX => {
                 Outcome::failed(format!("{} is too large to read.", input.path))
             }
-            Ok(_) => Outcome::completed(page(&bytes, &input)),
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&bytes);
+                let lines = text.split_inclusive('\n').skip(input.first() - 1);
+                Outcome::completed(page(lines, &input))
+            }
         }
     }
 }
 
-/// The lines asked for, with a note when there is more.
-fn page(bytes: &[u8], input: &Input) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let first = input.offset.unwrap_or(1).max(1);
-    let wanted = input
-        .limit
-        .unwrap_or(TOOL_RESULT_LINES_MAX)
-        .min(TOOL_RESULT_LINES_MAX);
+impl RunsThere for Read {
+    fn run(&self, input: Value, there: There) -> Running {
+        let input = parse_input::<Input>(self.name(), input);
+        Box::pin(async move {
+            let input = match input {
+                Ok(input) => input,
+                Err(outcome) => return outcome,
+            };
+            match ask(&input, &there).await {
+                Ok(text) => Outcome::completed(page(text.split_inclusive('\n'), &input)),
+                Err(error) => {
+                    Outcome::failed(format!("{} could not be read: {error}.", input.path))
+                }
+            }
+        })
+    }
+}
+
+impl Input {
+    /// The first line wanted, from 1.
+    fn first(&self) -> usize {
+        self.offset.unwrap_or(1).max(1)
+    }
+
+    /// How many lines are shown.
+    fn wanted(&self) -> usize {
+        self.limit
+            .unwrap_or(TOOL_RESULT_LINES_MAX)
+            .min(TOOL_RESULT_LINES_MAX)
+    }
+}
+
+/// The wanted lines of a file as the client sees it, and one more to know whether there are any.
+async fn ask(input: &Input, there: &There) -> Result<String, ThereError> {
+    let path = there.path(&input.path).await?;
+    let read = ReadTextFile {
+        path,
+        line: input
+            .offset
+            .map(|line| u32::try_from(line).unwrap_or(u32::MAX)),
+        limit: u32::try_from(input.wanted() + 1).ok(),
+    };
+    let client = there.seat.client().await?;
+    Ok(client.read_text_file(read).await?)
+}
+
+/// The lines asked for, with a note when there is more. `lines` begin with the first one wanted.
+fn page<'a>(mut lines: impl Iterator<Item = &'a str>, input: &Input) -> String {
+    let (first, wanted) = (input.first(), input.wanted());
     let mut shown = String::new();
-    let mut lines = text.split_inclusive('\n').skip(first - 1);
     for (count, line) in lines.by_ref().take(wanted).enumerate() {
         if shown.len() + line.len() > TOOL_RESULT_BYTES_MAX {
             return format!("{shown}\n[cut: read on from line {}]", first + count);

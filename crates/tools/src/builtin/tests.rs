@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use super::{Outcome, find};
 use crate::roots::Roots;
 
+mod there;
+
 fn run(root: &Path, name: &str, input: Value) -> Outcome {
     let hidden = vec![root.join("private")];
     let roots = Roots::new(root.to_owned(), Vec::new(), hidden);
-    find(name).unwrap().run(input, &roots)
+    find(name).unwrap().here().unwrap().run(input, &roots)
 }
 
 fn workspace() -> tempfile::TempDir {

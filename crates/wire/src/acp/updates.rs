@@ -134,7 +134,8 @@ pub(super) enum Update<'a> {
         status: &'static str,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         content: Vec<ToolContent<'a>>,
-        raw_output: Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        raw_output: Option<Value>,
     },
     CurrentModeUpdate {
         current_mode_id: &'a str,
@@ -277,7 +278,7 @@ fn tool_call_update(result: &ToolResult) -> Update<'_> {
             .chain(stored.map(ToolContent::Stored))
             .collect(),
         // ACP knows only two ways to end; ours are told apart here.
-        raw_output: json!({"status": result.status}),
+        raw_output: Some(json!({"status": result.status})),
     }
 }
 

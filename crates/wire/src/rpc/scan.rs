@@ -8,7 +8,10 @@ use super::error::RpcError;
 ///
 /// Counts brackets and commas outside strings and judges nothing else: for a text that is not
 /// JSON the answer may be anything, and the parser refuses it afterwards.
-pub(super) fn check(text: &[u8]) -> Result<(), RpcError> {
+///
+/// # Errors
+/// A parse error for the depth, a limit for the number.
+pub fn check(text: &[u8]) -> Result<(), RpcError> {
     let mut depth = 0_usize;
     let mut values = 0_usize;
     let mut bytes = text.iter();

@@ -5,6 +5,7 @@
     reason = "helpers of tests; a failure is the finding"
 )]
 
+mod client_side;
 mod decode;
 mod emit;
 mod hostile;

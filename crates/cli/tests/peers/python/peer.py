@@ -60,10 +60,7 @@ class Peer(Client):
 async def connected(plan, peer):
     """Connects and initializes; takes the connection down again at the end."""
     if "url" in plan:
-        from acp.ws.client import create_websocket_stream
-
-        headers = {"Authorization": f"Bearer {plan['token']}"}
-        transport = await create_websocket_stream(plan["url"], headers=headers)
+        transport = await over_network(plan["url"], {"Authorization": f"Bearer {plan['token']}"})
         async with connect_to_agent(peer, transport) as agent:
             await introduce(agent)
             yield agent
@@ -72,6 +69,16 @@ async def connected(plan, peer):
             await introduce(agent)
             yield agent
         assert process.returncode == 0, "the agent ends well when its input ends"
+
+
+async def over_network(url, headers):
+    if url.startswith("ws"):
+        from acp.ws.client import create_websocket_stream
+
+        return await create_websocket_stream(url, headers=headers)
+    from acp.http.client import create_http_stream
+
+    return create_http_stream(url, headers=headers)
 
 
 async def introduce(agent):
@@ -140,6 +147,12 @@ async def main(plan):
         assert peer.text_of(UserMessageChunk) == "hellowritewrite againcount"
         assert peer.text_of(AgentMessageChunk) == said
         done("session/load replays the history")
+
+        peer.updates = []
+        answer = await agent.prompt(session_id=session, prompt=[text_block("hello again")])
+        assert answer.stop_reason == "end_turn"
+        await peer.until(lambda: peer.text_of(AgentMessageChunk).endswith(plan["hello"]))
+        done("the session goes on")
 
 
 asyncio.run(asyncio.wait_for(main(json.loads(sys.argv[1])), DEADLINE_SECONDS))

@@ -8,6 +8,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
 import { client, methods, ndJsonStream, PROTOCOL_VERSION } from "@agentclientprotocol/sdk";
+import { createHttpStream } from "@agentclientprotocol/sdk/experimental/http-client";
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 import WebSocket from "ws";
 
@@ -18,7 +19,7 @@ let updates = [];
 
 /** Connects, initializes, runs `story`, and takes the connection down again. */
 async function connected(story) {
-  const { stream, leave } = plan.url ? overWebSocket() : overStdio();
+  const { stream, leave } = plan.url ? overNetwork() : overStdio();
   const app = client({ name: "typescript-peer" })
     .onRequest(methods.client.session.requestPermission, ({ params }) => {
       const option = params.options.find(({ kind }) => kind === choice);
@@ -53,9 +54,12 @@ function overStdio() {
   return { stream, leave };
 }
 
-function overWebSocket() {
+function overNetwork() {
   const headers = { Authorization: `Bearer ${plan.token}` };
-  return { stream: createWebSocketStream(plan.url, { WebSocket, headers }), leave: async () => {} };
+  const stream = plan.url.startsWith("ws")
+    ? createWebSocketStream(plan.url, { WebSocket, headers })
+    : createHttpStream(plan.url, { headers });
+  return { stream, leave: async () => {} };
 }
 
 const textOf = (kind) =>
@@ -124,4 +128,10 @@ await connected(async (context) => {
   const user = updates.findIndex(({ update }) => update.content?.text === "write");
   assert(user >= 0 && user < first, "the tool call is replayed after the prompt that led to it");
   done("session/load replays the history");
+
+  updates = [];
+  const again = { sessionId, prompt: prompt("hello again") };
+  assert.equal((await context.request(session.prompt, again)).stopReason, "end_turn");
+  assert(textOf("agent_message_chunk").endsWith(plan.hello), textOf("agent_message_chunk"));
+  done("the session goes on");
 });

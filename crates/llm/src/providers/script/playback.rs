@@ -120,6 +120,8 @@ impl Playback {
                 self.is_over = true;
                 Some(Ok(Chunk::Stop(*stop)))
             }
+            #[cfg(debug_assertions)]
+            Step::Panic(_) => panic!("the script says so"),
         }
     }
 

@@ -1,0 +1,216 @@
+//! Whether a connection is waiting, asking or being answered: what deadlines are counted from.
+//!
+//! The socket ([`Beating`]), the requests ([`InProgress`]) and the task that keeps the time share
+//! one [`Pulse`]. It knows no time itself; whoever keeps it looks whenever it [changes](Pulse::changed).
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+
+use super::sniff::Sniffed;
+use super::socket::Socket;
+
+/// What a connection is doing, as an observer sees it. Two equal looks mean that nothing moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) doing: Doing,
+    /// Requests so far.
+    begun: u64,
+    /// Writes that went through so far, while one does not.
+    written: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Nothing has come since it was opened.
+    Fresh,
+    /// A request has begun to arrive.
+    Asking,
+    /// At least one request is being answered.
+    Busy,
+    /// The client does not take what is written to it.
+    Blocked,
+    /// It was of use, and may be again.
+    Waiting,
+}
+
+/// The state of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    open: AtomicU64,
+    begun: AtomicU64,
+    written: AtomicU64,
+    is_heard: AtomicBool,
+    is_blocked: AtomicBool,
+    changed: Notify,
+}
+
+impl Pulse {
+    /// Looks. A race with the other side only means looking once more.
+    pub(super) fn look(&self) -> Look {
+        let begun = self.begun.load(Relaxed);
+        let is_blocked = self.is_blocked.load(Relaxed);
+        let doing = if is_blocked {
+            Doing::Blocked
+        } else if self.open.load(Relaxed) > 0 {
+            Doing::Busy
+        } else if self.is_heard.load(Relaxed) {
+            Doing::Asking
+        } else if begun == 0 {
+            Doing::Fresh
+        } else {
+            Doing::Waiting
+        };
+        let written = if is_blocked {
+            self.written.load(Relaxed)
+        } else {
+            0
+        };
+        Look {
+            doing,
+            begun,
+            written,
+        }
+    }
+
+    /// Returns when there is something new to see.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// A request is there.
+    pub(super) fn begin(self: &Arc<Self>) -> InProgress {
+        self.begun.fetch_add(1, Relaxed);
+        self.open.fetch_add(1, Relaxed);
+        self.is_heard.store(false, Relaxed);
+        self.changed.notify_one();
+        InProgress(Arc::clone(self))
+    }
+
+    /// Bytes have come. While a request is being answered they may be its own, and say nothing.
+    fn heard(&self) {
+        if self.open.load(Relaxed) == 0 && !self.is_heard.swap(true, Relaxed) {
+            self.changed.notify_one();
+        }
+    }
+
+    fn wrote<T>(&self, outcome: &Poll<T>) {
+        let is_blocked = outcome.is_pending();
+        if !is_blocked {
+            self.written.fetch_add(1, Relaxed);
+        }
+        if self.is_blocked.swap(is_blocked, Relaxed) != is_blocked {
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// A request that is being answered, until this is dropped.
+pub(super) struct InProgress(Arc<Pulse>);
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+        self.0.changed.notify_one();
+    }
+}
+
+/// The body of an answer; the request is over when it is.
+pub(super) struct Answering {
+    pub(super) body: Body,
+    pub(super) _request: InProgress,
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A socket whose reads and writes are felt, and the permit to have it open.
+pub(super) struct Beating {
+    pub(super) socket: Socket,
+    /// What was read already, until it is given on.
+    pub(super) sniffed: Option<Sniffed>,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl AsyncRead for Beating {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some(sniffed) = &mut self.sniffed {
+            if sniffed.give(buffer) {
+                self.pulse.heard();
+                return Poll::Ready(Ok(()));
+            }
+            self.sniffed = None;
+        }
+        let polled = Pin::new(&mut self.socket).poll_read(context, buffer);
+        if polled.is_ready() {
+            self.pulse.heard();
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Beating {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.pulse.wrote(&polled);
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
+        self.pulse.wrote(&polled);
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.socket).poll_flush(context);
+        self.pulse.wrote(&polled);
+        polled
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,6 @@
+//! Sessions as their users see them, over a storage that can lose power.
+
+#![expect(clippy::unwrap_used, reason = "a story that cannot be told has failed")]
+
+mod clientside;
+mod power;
