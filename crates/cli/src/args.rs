@@ -3,7 +3,8 @@
 //! Nothing here reads the environment; [`crate::settings`] puts flags, environment and defaults
 //! together.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,6 +53,13 @@ pub(crate) enum Command {
     /// Check model, data directory, disk and server, and say what to do.
     #[command(after_help = "Example:\n  fastness doctor --model openai-chat:local")]
     Doctor(DoctorArgs),
+    /// Fetch a page through the guard and print it as Markdown.
+    #[command(after_help = "Examples:\n  \
+        fastness fetch https://example.com/\n  \
+        fastness fetch --check http://169.254.169.254/\n  \
+        fastness fetch --allow 127.0.0.1:3000 http://127.0.0.1:3000/\n\n\
+        Exit code 3 means that a rule refused the address; nothing was sent to it.")]
+    Fetch(FetchArgs),
     /// Open the server's page in a browser, logged in.
     #[command(after_help = "Examples:\n  \
         fastness open\n  \
@@ -140,6 +148,35 @@ pub(crate) struct ServeArgs {
     /// How long a connection that uses no session stays open.
     #[arg(long, value_name = "SECS", value_parser = seconds, overrides_with = "idle_timeout")]
     pub(crate) idle_timeout: Option<Duration>,
+}
+
+/// `fastness fetch`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct FetchArgs {
+    /// The address. Whatever is not an acceptable URL is refused by the guard.
+    // A refusal is the guard's to say, so nothing is wrong usage here: not `-`, not broken Unicode.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) url: OsString,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Only resolve and judge; print `allowed` or the refusal and connect to nothing.
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Answer for HOST instead of the resolver (`HOST=` answers nothing). May be repeated.
+    #[arg(long, value_name = "HOST=IP[,IP]", value_parser = answer, allow_hyphen_values = true)]
+    pub(crate) resolve: Vec<(String, Vec<IpAddr>)>,
+    /// Open exactly this host and port, though it is not public. May be repeated.
+    #[arg(long, value_name = "HOST:PORT", value_parser = exception)]
+    pub(crate) allow: Vec<netguard::Exception>,
+    /// Print from this character on.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) offset: usize,
+    /// Print at most this many characters [default: all].
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// Print one JSON object with text, title, url, status and nextOffset.
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) json: bool,
 }
 
 /// `fastness open`.
@@ -347,6 +384,7 @@ impl Command {
             Self::Acp(args) => &args.common,
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
+            Self::Fetch(args) => &args.common,
             Self::Open(args) => &args.common,
             Self::Sessions(args) => &args.common,
             Self::Token(args) => &args.common,
@@ -360,6 +398,7 @@ impl Command {
             Self::Serve(_)
             | Self::Acp(_)
             | Self::Doctor(_)
+            | Self::Fetch(_)
             | Self::Open(_)
             | Self::Sessions(_)
             | Self::Token(_) => None,
@@ -377,6 +416,24 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse()
         .map_err(|_| "write it as ADDR:PORT, for example 127.0.0.1:4600".to_owned())
+}
+
+/// What a resolver is made to say. The host is the guard's to judge.
+fn answer(text: &str) -> Result<(String, Vec<IpAddr>), String> {
+    let (host, addresses) = text.rsplit_once('=').ok_or("write it as HOST=IP[,IP]")?;
+    let addresses = addresses.split(',').filter(|address| !address.is_empty());
+    let addresses = addresses.map(|address| {
+        let bare = address.trim_start_matches('[').trim_end_matches(']');
+        let address = bare.parse();
+        address.map_err(|_| format!("`{bare}` is not an IP address"))
+    });
+    Ok((host.to_owned(), addresses.collect::<Result<_, _>>()?))
+}
+
+/// A host and port that a person opens.
+fn exception(text: &str) -> Result<netguard::Exception, String> {
+    text.parse()
+        .map_err(|error: netguard::ExceptionError| error.to_string())
 }
 
 /// A token's scope.

@@ -5,6 +5,7 @@ mod args;
 mod ask;
 mod doctor;
 mod engine;
+mod fetch;
 mod logging;
 mod open;
 mod render;
@@ -62,6 +63,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
             None => ask_here(args, settings).await,
         },
         Command::Serve(args) => serve::run(args, settings).await,
+        Command::Fetch(args) => fetch::run(args).await,
         Command::Open(args) => open::run(args, settings),
         Command::Acp(_) => acp::run(settings).await,
         Command::Sessions(args) => sessions::run(args, settings).await,

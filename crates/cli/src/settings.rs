@@ -232,6 +232,7 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
         Command::Acp(_)
         | Command::Ask(_)
         | Command::Doctor(_)
+        | Command::Fetch(_)
         | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => LevelFilter::WARN,
@@ -244,6 +245,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
         Command::Acp(_)
         | Command::Ask(_)
         | Command::Doctor(_)
+        | Command::Fetch(_)
         | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => None,

@@ -31,6 +31,8 @@ pub(crate) mod outbox;
 mod pace;
 mod requests;
 mod route;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
 use access::{Access, Caller};
@@ -91,6 +93,9 @@ const LAST_REQUESTS_TIME: Duration = Duration::from_secs(1);
 /// The close code of a client that breaks the protocol.
 const PROTOCOL: u16 = 1002;
 
+/// The close code of a connection that failed on our side.
+const INTERNAL: u16 = 1011;
+
 /// The close code of a client that floods.
 const FLOOD: u16 = 1008;
 
@@ -120,11 +125,16 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         connection: id.clone(),
         principal: principal.id().clone(),
     };
+    let asking = Arc::new(Asking::new(lanes.clone()));
+    let _whatever_happens = LastWord {
+        lanes: lanes.clone(),
+        asking: Arc::clone(&asking),
+    };
     let mut connection = Connection {
         caller: Arc::new(caller),
         principal,
         answers: Arc::default(),
-        asking: Arc::new(Asking::new(lanes.clone())),
+        asking,
         lanes,
         capabilities: None,
         attachments: HashMap::new(),
@@ -141,6 +151,20 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
     connection.run(source, inbox).await;
     connection.leave();
     tracing::info!(connection = %id, "disconnected");
+}
+
+/// Tells the client and whoever waits for it that the connection has failed. After one that ended
+/// as it should, all that has been said already, and the first word counts.
+struct LastWord {
+    lanes: Lanes,
+    asking: Arc<Asking>,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        self.asking.abort();
+        self.lanes.close(Close::After(INTERNAL));
+    }
 }
 
 /// Events that tasks of one connection may have on the way to it.
@@ -185,6 +209,8 @@ impl Connection {
     async fn run(&mut self, mut source: impl Source, mut inbox: mpsc::Receiver<Event>) {
         let service = Arc::clone(&self.service);
         let mut tokens = service.tokens_changed.subscribe();
+        // It may have been revoked between admission and here.
+        tokens.mark_changed();
         loop {
             let (late, late_code) = self.deadline();
             tokio::select! {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent::Provider;
 use auth::{Gate, Principal};
+use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
 use domain::{FailureKind, Limits, SessionId};
 use journal::{FileStore, Meta, StoreError};
@@ -321,6 +322,11 @@ impl Directory {
                 new,
                 reply,
             } => {
+                // Proven once is not proven for ever: the token may have been revoked since.
+                if !self.engine.gate.still_admits(&principal, Timestamp::now()) {
+                    let _ = reply.send(Err(AttachError::NotFound));
+                    return;
+                }
                 let id = SessionId::random();
                 let entrance = Box::new(Entrance::new(&principal, From::Head));
                 let envelope = Envelope::Attach { entrance, reply };

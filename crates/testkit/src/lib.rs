@@ -29,6 +29,6 @@ pub use home::Home;
 pub use oracle::Oracle;
 pub use peers::Peer;
 pub use program::Program;
-pub use raw::RawSocket;
+pub use raw::{RawRemote, RawSocket};
 pub use script::Script;
 pub use wait::wait_for;

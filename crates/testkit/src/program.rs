@@ -122,6 +122,17 @@ impl Program {
         self.stderr.text()
     }
 
+    /// The lines of a log in JSON so far.
+    #[must_use]
+    pub fn log(&self) -> Vec<Value> {
+        let text = self.stderr();
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        // The newest line may still be on its way.
+        lines
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
     /// What the server has printed after its ready line; it should be nothing.
     #[must_use]
     pub fn stdout_after_ready(&self) -> String {

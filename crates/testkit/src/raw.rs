@@ -1,8 +1,9 @@
 //! HTTP/1.1 and WebSocket by hand: every byte is the test's own, also the wrong ones.
 //!
 //! [`request`] sends any bytes and reads one answer; [`RawSocket`] sends any frame, whole, cut or
-//! malformed, and answers nothing by itself, not even a ping.
+//! malformed, and answers nothing by itself, not even a ping; [`RawRemote`] posts and reads streams.
 
+mod remote;
 mod socket;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use tokio::time::timeout;
 
 use crate::program::{DEADLINE, Program};
 
+pub use self::remote::{EventStream, RawRemote};
 pub use self::socket::{Frame, Heard, RawSocket, opcode};
 
 /// Longest answer that is read: the tests' are far shorter.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 use testkit::script::{Script, say, stream, tool};
-use testkit::{AcpClient, Choice};
+use testkit::{AcpClient, Choice, Program, raw};
 
 use crate::support::{echo, serve, stored, two_clients};
 
@@ -106,6 +106,7 @@ async fn a_06_registration_is_atomic_for_500_concurrent_connects() {
         clients.push(client);
     }
     assert_eq!(ids.len(), 500);
+    assert_eq!(connected(&server).await, 500, "the registry is exact");
     let mut sessions = HashSet::new();
     for client in &mut clients {
         client.initialize().await;
@@ -118,6 +119,16 @@ async fn a_06_registration_is_atomic_for_500_concurrent_connects() {
         500,
         "each connection has a session of its own"
     );
+}
+
+/// How many WebSocket clients the server counts.
+async fn connected(server: &Program) -> u64 {
+    let request = raw::authorized(server, "GET", "/metrics", "connection: close\r\n");
+    let metrics = raw::request(server, request).await.body;
+    let mut lines = metrics.lines();
+    let counted = lines.find(|line| line.contains("connections{transport=\"websocket\"}"));
+    let counted = counted.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    counted.unwrap_or_else(|| panic!("no number of connections in {metrics}"))
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod bodies;
 mod clientside;
 mod durability;
 mod faults;
+mod fetch;
 mod hostile;
 mod http2;
 mod identity;

@@ -210,14 +210,30 @@ impl Remote {
 
 async fn serve(service: Arc<Service>, remote: Arc<Remote>, opening: Opening<Posted>, slot: Slot) {
     let idle = service.limits.idle;
-    let serving = connection::serve(Arc::clone(&service), opening);
+    let _whatever_happens = Known {
+        service: Arc::clone(&service),
+        remote: Arc::clone(&remote),
+        _slot: slot,
+    };
+    let serving = connection::serve(service, opening);
     tokio::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
         () = remote.watch(idle) => serving.await,
     }
-    service.remotes.end(&remote);
-    drop(slot);
+}
+
+/// A client that can be found by its id, until its connection has ended, well or not.
+struct Known {
+    service: Arc<Service>,
+    remote: Arc<Remote>,
+    _slot: Slot,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        self.service.remotes.end(&self.remote);
+    }
 }
 
 /// The messages of one client as they are posted.

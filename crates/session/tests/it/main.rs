@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot be told has failed")]
 
 mod clientside;
+mod entering;
 mod power;

@@ -8,9 +8,11 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 
 use super::AcpClient;
 use super::streamable::Streamable;
+use super::transcript::Speaker;
 use super::transport::{Pipe, Transport};
 use crate::home::Home;
 use crate::program::{DEADLINE, Program};
+use crate::raw::HttpAnswer;
 
 /// Why a WebSocket could not be opened.
 #[derive(Debug)]
@@ -99,6 +101,19 @@ impl AcpClient {
     /// If it does not speak Streamable HTTP, or the server refuses.
     pub async fn take_up_streams(&mut self) {
         self.http().take_up().await;
+    }
+
+    /// Posts any text as one message; gives the answer to the request itself, whatever it is.
+    ///
+    /// # Panics
+    /// If it does not speak Streamable HTTP, or there is no answer.
+    pub async fn post(&mut self, text: &str) -> HttpAnswer {
+        self.transcript.add(Speaker::Client, text);
+        self.expect_answer(text);
+        match self.http().post(text).await {
+            Some(answer) => answer,
+            None => self.fail("the POST was not answered"),
+        }
     }
 
     /// The connection's id over HTTP.

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use wire::sse::SseParser;
 
 use super::transport::Received;
+use crate::raw::HttpAnswer;
 
 /// Messages that streams may have read ahead of the test.
 const READ_AHEAD: usize = 4;
@@ -61,6 +62,21 @@ impl Streamable {
 
     /// Posts one message; `false` if the server does not take it.
     pub(super) async fn send(&mut self, text: &str) -> bool {
+        let is_first = self.connection.is_none();
+        let Some(answer) = self.post(text).await else {
+            return false;
+        };
+        if !is_first || answer.status != 200 {
+            return answer.status == 202;
+        }
+        let named = answer.header("acp-connection-id");
+        self.connection = named.map(str::to_owned);
+        self.open(None).await;
+        self.heard.try_send(Received::Message(answer.body)).is_ok()
+    }
+
+    /// Posts one message and gives the answer to the request itself; `None` if there is none.
+    pub(super) async fn post(&mut self, text: &str) -> Option<HttpAnswer> {
         let message: Value = serde_json::from_str(text).unwrap_or_default();
         let session = message["params"]["sessionId"].as_str().map(str::to_owned);
         if session.is_some() && self.connection.is_some() && !self.is_late {
@@ -80,19 +96,16 @@ impl Streamable {
         let post = post
             .header("content-type", "application/json")
             .body(text.to_owned());
-        let Ok(response) = post.send().await else {
-            return false;
-        };
-        if self.connection.is_some() || response.status() != 200 {
-            return response.status() == 202;
-        }
-        let named = response.headers().get("acp-connection-id");
-        self.connection = named.and_then(|id| Some(id.to_str().ok()?.to_owned()));
-        let Ok(answer) = response.text().await else {
-            return false;
-        };
-        self.open(None).await;
-        self.heard.try_send(Received::Message(answer)).is_ok()
+        let response = post.send().await.ok()?;
+        let headers = response.headers().iter();
+        let headers = headers.filter_map(|(name, value)| {
+            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+        });
+        Some(HttpAnswer {
+            status: response.status().as_u16(),
+            headers: headers.collect(),
+            body: response.text().await.ok()?,
+        })
     }
 
     /// The next message of any stream. Cancel safe.
