@@ -9,6 +9,7 @@ mod cold;
 mod edge;
 mod journal;
 mod latency;
+mod netguard;
 mod program;
 mod sockets;
 mod startup;
@@ -37,6 +38,9 @@ const JOURNAL: &str = "journal";
 /// The word that asks for the edge.
 const EDGE: &str = "edge";
 
+/// The word that asks for the guard of the network.
+const NETGUARD: &str = "netguard";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -53,6 +57,8 @@ struct Plan {
     journal: bool,
     /// The edge instead of the whole.
     edge: bool,
+    /// The guard of the network instead of the program.
+    netguard: bool,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -61,7 +67,8 @@ struct Plan {
 /// Builds what is measured, then measures.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
     // One at a time: built together, each would get the features that the other asks for.
-    let needs_program = |argument: &String| argument != "--bin" && argument != JOURNAL;
+    let needs_none = ["--bin", JOURNAL, NETGUARD];
+    let needs_program = |argument: &String| !needs_none.contains(&argument.as_str());
     if arguments.iter().all(needs_program) {
         steps::cargo("build --release -p fastness")?;
     }
@@ -97,6 +104,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         journal::GROUPS
     } else if plan.edge {
         edge::GROUPS
+    } else if plan.netguard {
+        netguard::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -150,6 +159,7 @@ impl Plan {
             cold: false,
             journal: false,
             edge: false,
+            netguard: false,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -166,6 +176,7 @@ impl Plan {
                 }
                 JOURNAL => plan.journal = true,
                 EDGE => plan.edge = true,
+                NETGUARD => plan.netguard = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

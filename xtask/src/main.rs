@@ -38,6 +38,8 @@ usage: cargo xtask COMMAND
   bench journal   measure the journal beside what the disk and the parser can do
     --quick       fewer rounds and a session of 100 MB instead of 1 GB
     --only WORD   only the groups whose name contains WORD
+  bench netguard  measure judging a URL, and a guarded fetch beside bare reqwest
+    --quick, --only WORD as above
   soak journal    the journal over a storage that fails and loses power
     --seeds N     how many seeds, from 0 on (10,000)
     --seed S      only this one

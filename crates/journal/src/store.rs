@@ -16,7 +16,7 @@ use domain::{Event, EventSeq, PrincipalId, SessionId};
 use crate::blobs::BlobDir;
 use crate::lock::{self, Lock};
 use crate::scan::Place;
-use crate::storage::{Access, DiskStorage, Storage, StoredFile};
+use crate::storage::{Access, DiskStorage, Storage, StoredFile, read_full_at, write_all_at};
 use crate::{
     Meta, Reader, Recovery, StoreError, Stored, Verified, Writer, delete, fork, meta, recover,
     verify,
@@ -232,6 +232,31 @@ impl FileStore {
         Ok((writer, made))
     }
 
+    /// Keeps what lets clients come back to a session, beside its journal. A process that dies
+    /// does not lose it; a power loss may, and then they enter as who they are.
+    ///
+    /// # Errors
+    /// If the session is not there, or the disk fails.
+    pub fn save_resume(&self, id: SessionId, kept: &[u8]) -> Result<(), StoreError> {
+        let file = self.session_dir(id).open(RESUME, Access::Create)?;
+        file.truncate(0)?;
+        Ok(write_all_at(&*file, kept, 0)?)
+    }
+
+    /// What [`FileStore::save_resume`] kept; empty if there is nothing, or nothing to be had.
+    #[must_use]
+    pub fn load_resume(&self, id: SessionId) -> Vec<u8> {
+        let read = || {
+            let file = self.session_dir(id).open(RESUME, Access::Read)?;
+            let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+            let mut kept = vec![0; len.min(RESUME_BYTES_MAX)];
+            let count = read_full_at(&*file, &mut kept, 0)?;
+            kept.truncate(count);
+            Ok::<_, io::Error>(kept)
+        };
+        read().unwrap_or_default()
+    }
+
     pub(crate) fn storage(&self) -> &dyn Storage {
         &*self.shared.storage
     }
@@ -244,6 +269,12 @@ impl FileStore {
         }
     }
 }
+
+/// The file of [`FileStore::save_resume`].
+const RESUME: &str = "resume.json";
+
+/// Most that is read of it: a thousand tokens, of which only hashes are there.
+const RESUME_BYTES_MAX: usize = 1024 * 1024;
 
 /// One session's directory.
 pub(crate) struct SessionDir {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::{Conversation, Model, Report, Verdict};
-use auth::{Line, ResumeTokens, Scope};
+use auth::{Line, Scope};
 use domain::clock::Timestamp;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
@@ -30,6 +30,7 @@ use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, Attached, AttachmentId, Bell, CommandError,
     DeleteReply, Entrance, Envelope, Presence, Prompt, Reply, SessionHandle, Snapshot,
 };
+use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
 use crate::subscription::{Ending, Subscription};
@@ -76,7 +77,7 @@ pub(crate) struct SessionActor {
     /// Attaches and deletes that came through the directory.
     envelopes_seen: u64,
     attaches: u64,
-    resume_tokens: ResumeTokens,
+    resume: ResumeFile,
     turn: Option<LiveTurn>,
     /// Outlives the turn's task, until the journal has its end.
     watched: Option<watched::WatchedTurn>,
@@ -281,7 +282,7 @@ impl SessionActor {
         let (now, gate) = (Timestamp::now(), &self.engine.gate);
         let shown = entrance.resume_token.as_ref();
         let grant = shown.and_then(|shown| {
-            let tokens = &mut self.resume_tokens;
+            let tokens = &mut self.resume.tokens;
             tokens.present(shown.reveal(), now, |token| gate.knows(token, now))
         });
         let Some(state) = self.readable() else {
@@ -300,11 +301,14 @@ impl SessionActor {
         };
         let id = AttachmentId(self.attaches);
         let known = grant.as_ref().map(|grant| grant.line).or(entrance.after);
-        let line = known.unwrap_or_else(|| self.resume_tokens.new_line());
+        let line = known.unwrap_or_else(|| self.resume.tokens.new_line());
         let place = (line, scope);
         let issued = self
-            .resume_tokens
+            .resume
+            .tokens
             .issue(&entrance.principal, place, grant.as_ref(), now);
+        // Not waited for: the client may still enter as who it is.
+        drop(self.resume.save());
         let presence = Presence::new(id, line, Arc::clone(&self.bell));
         if scope == Scope::Control {
             self.attachments.push((id, Arc::downgrade(&presence)));

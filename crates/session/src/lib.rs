@@ -16,6 +16,7 @@ mod feed;
 pub mod handle;
 pub mod mode;
 pub mod policy;
+mod resume_file;
 mod standing;
 pub mod state;
 mod store_task;

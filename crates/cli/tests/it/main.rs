@@ -6,8 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
 mod ask;
+mod backpressure;
 mod bodies;
 mod clientside;
+mod coming_back;
 mod durability;
 mod faults;
 mod fetch;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use auth::{Principal, ResumeTokens};
+use auth::Principal;
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
 use domain::{FailureKind, SessionId};
@@ -15,6 +15,7 @@ use super::{LiveMeta, OpenSession, SessionActor, Stopping, refuse_attach};
 use crate::directory::{DirectoryLink, Engine, NewSession};
 use crate::feed::{Feed, Head};
 use crate::handle::{Bell, CommandError, Envelope};
+use crate::resume_file::ResumeFile;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
 use crate::subscription::Ending;
@@ -37,6 +38,7 @@ impl SessionActor {
     ) -> Self {
         Self {
             id,
+            resume: ResumeFile::new(engine.store.clone(), id),
             engine,
             directory,
             mailbox,
@@ -52,7 +54,6 @@ impl SessionActor {
             observers: Vec::new(),
             envelopes_seen: 0,
             attaches: 0,
-            resume_tokens: ResumeTokens::default(),
             turn: None,
             watched: None,
             open_kind: None,
@@ -74,7 +75,10 @@ impl SessionActor {
 
     pub(super) async fn be_born(&mut self, birth: Birth) -> Result<(), StoreError> {
         let (owner, new) = match birth {
-            Birth::Load => return self.load().await,
+            Birth::Load => {
+                self.resume.load().await;
+                return self.load().await;
+            }
             Birth::New(owner, new) => (owner, new),
         };
         let created = SessionCreated {
@@ -292,6 +296,7 @@ impl SessionActor {
                 tracing::warn!(session = %self.id, %error, "meta.json was not saved");
             }
         }
+        self.resume.save().await;
         self.feed.end(ending);
         self.ended = true;
         self.directory.left(self.id).await;

@@ -1,0 +1,126 @@
+//! Resume tokens: another identity enters with one, also after a crash, and a turn goes on with the
+//! files of the client that comes back.
+
+use serde_json::{Value, json};
+use testkit::script::{Script, pause, say, tool};
+use testkit::{AcpClient, Program, Reply};
+
+use crate::identity::token;
+use crate::support::{echo, serve};
+
+const NO_SESSION: i64 = -32_002;
+
+/// Makes a session; gives its id and the token to come back with.
+async fn new_session(client: &mut AcpClient) -> (String, String) {
+    let cwd = client.directory().to_owned();
+    let made = client.new_session_in(&cwd).await.unwrap();
+    (word(&made["sessionId"]), resume_token(&made))
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn resume_token(answer: &Value) -> String {
+    let token = word(&answer["_meta"]["fastness"]["resumeToken"]);
+    assert_eq!(token.len(), 43, "{answer}");
+    token
+}
+
+async fn connect(server: &Program, secret: &str, capabilities: Value) -> AcpClient {
+    let client = AcpClient::dial_ws(&server.acp_url(), Some(secret))
+        .await
+        .unwrap();
+    let mut client = client.in_directory(server.home().workspace());
+    client.initialize_with(capabilities).await;
+    client
+}
+
+#[tokio::test]
+async fn a_resume_token_lets_another_identity_in_and_its_successor_works_after_a_crash() {
+    let mut server = serve(echo()).await;
+    let secret = token(server.home(), &["friend"]).await;
+    let mut owner = AcpClient::connect_ws(&server).await;
+    let (session, first) = new_session(&mut owner).await;
+    owner.prompt(&session, "one").await;
+
+    let mut friend = connect(&server, &secret, json!({})).await;
+    let refused = friend
+        .resume_session(&session, json!({}))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code, NO_SESSION);
+    let shown = json!({"resumeToken": first});
+    let entered = friend
+        .resume_session(&session, shown.clone())
+        .await
+        .unwrap();
+    let second = resume_token(&entered);
+    assert_ne!(first, second);
+    assert_eq!(friend.prompt(&session, "two").await.text, "you said two");
+    // It may act, but the session is not its own: it cannot delete it, and it is not listed.
+    let list = friend.call("session/list", json!({})).await.unwrap();
+    assert_eq!(list["sessions"], json!([]));
+    friend
+        .call("session/delete", json!({"sessionId": session}))
+        .await
+        .unwrap();
+
+    server.kill9().await;
+    let server = server.restart().await;
+    let mut friend = connect(&server, &secret, json!({})).await;
+    let shown = json!({"resumeToken": second});
+    friend.resume_session(&session, shown).await.unwrap();
+    assert_eq!(
+        friend.prompt(&session, "three").await.text,
+        "you said three"
+    );
+    let log = server.stderr();
+    assert!(!log.contains(&first) && !log.contains(&second));
+    let kept = std::fs::read_to_string(
+        server
+            .home()
+            .data_dir()
+            .join("sessions")
+            .join(&session)
+            .join("resume.json"),
+    );
+    let kept = kept.unwrap();
+    assert!(
+        !kept.contains(&first) && !kept.contains(&second),
+        "only hashes are kept"
+    );
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_with_the_files_of_the_client_that_comes_back() {
+    let script = Script::new()
+        .call([pause(300), tool("read", json!({"path": "notes.txt"}))])
+        .call([say("it says ${result}")]);
+    let server = serve(script).await;
+    server.home().write("notes.txt", "the server's own text");
+    let files = json!({"fs": {"readTextFile": true}});
+    let mut first = connect(&server, server.token(), files.clone()).await;
+    let (session, resume) = new_session(&mut first).await;
+    first.start_prompt(&session, "read").await;
+    first
+        .updates_until(|update| update.kind == "agent_message_chunk")
+        .await;
+    drop(first);
+
+    let mut back = connect(&server, server.token(), files).await;
+    back.on_request(
+        "fs/read_text_file",
+        Reply::Result(json!({"content": "not saved yet"})),
+    );
+    let cursor = json!({"resumeToken": resume, "afterSeq": 0});
+    back.resume_session(&session, cursor).await.unwrap();
+    let told = back
+        .updates_until(|update| update.text().is_some_and(|text| text.contains("it says")))
+        .await;
+    let last = told
+        .last()
+        .and_then(|update| update.text())
+        .unwrap_or_default();
+    assert!(last.contains("not saved yet"), "{last}");
+}
