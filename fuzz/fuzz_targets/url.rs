@@ -3,10 +3,11 @@
 #![no_main]
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use netguard::{BoxFuture, FixedResolver, Guard, Host, OwnAddresses, Policy, Resolver, Target};
+use tokio::runtime::{Builder, Runtime};
 
 fuzz_target!(|text: &str| {
     let Ok(target) = Target::parse(text) else {
@@ -29,17 +30,19 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// The addresses that a guard would dial. Every name is one public address.
-fn admitted(text: &str) -> Option<Vec<IpAddr>> {
+/// A guard for which every name is one public address, and somewhere to ask it.
+static GUARD: LazyLock<(Guard, Runtime)> = LazyLock::new(|| {
     let guard = Guard::builder(Policy::default())
         .resolver(FixedResolver::before(Arc::new(Somewhere)))
         .own_addresses(Nowhere)
-        .build()
-        .ok()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .ok()?;
+        .build();
+    let runtime = Builder::new_current_thread().enable_time().build();
+    (guard.expect("a guard"), runtime.expect("a runtime"))
+});
+
+/// The addresses that the guard would dial.
+fn admitted(text: &str) -> Option<Vec<IpAddr>> {
+    let (guard, runtime) = &*GUARD;
     let admitted = runtime.block_on(guard.check(text)).ok()?;
     let addresses = admitted.addresses().iter();
     Some(

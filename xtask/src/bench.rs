@@ -13,6 +13,7 @@ mod netguard;
 mod program;
 mod sockets;
 mod startup;
+mod stream;
 mod table;
 
 use std::path::PathBuf;
@@ -34,6 +35,9 @@ pub(crate) const BARE: &str = "bench-bare-listener";
 
 /// The word that asks for the journal instead of the program.
 const JOURNAL: &str = "journal";
+
+/// The word that asks for how turns flow.
+const STREAM: &str = "stream";
 
 /// The word that asks for the edge.
 const EDGE: &str = "edge";
@@ -57,6 +61,8 @@ struct Plan {
     journal: bool,
     /// The edge instead of the whole.
     edge: bool,
+    /// How turns flow instead of the whole.
+    stream: bool,
     /// The guard of the network instead of the program.
     netguard: bool,
     /// Events of the large session, about 1 KB each.
@@ -104,6 +110,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         journal::GROUPS
     } else if plan.edge {
         edge::GROUPS
+    } else if plan.stream {
+        stream::GROUPS
     } else if plan.netguard {
         netguard::GROUPS
     } else {
@@ -159,6 +167,7 @@ impl Plan {
             cold: false,
             journal: false,
             edge: false,
+            stream: false,
             netguard: false,
             large_events: 1_000_000,
             only: String::new(),
@@ -176,6 +185,7 @@ impl Plan {
                 }
                 JOURNAL => plan.journal = true,
                 EDGE => plan.edge = true,
+                STREAM => plan.stream = true,
                 NETGUARD => plan.netguard = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),

@@ -35,6 +35,8 @@ usage: cargo xtask COMMAND
     --bin PATH    measure this binary instead of building one
   bench edge      measure transports, requests and connections beside a bare axum server
     --quick, --only WORD, --bin PATH as above
+  bench stream    measure turns per second, long turns, many who watch, replay
+    --quick, --only WORD, --bin PATH as above
   bench journal   measure the journal beside what the disk and the parser can do
     --quick       fewer rounds and a session of 100 MB instead of 1 GB
     --only WORD   only the groups whose name contains WORD
@@ -43,13 +45,16 @@ usage: cargo xtask COMMAND
   soak journal    the journal over a storage that fails and loses power
     --seeds N     how many seeds, from 0 on (10,000)
     --seed S      only this one
+  soak resume     clients that come and go over bad networks, a server that dies
+    --seeds N     how many seeds, from 0 on (20,000)
+    --seed S      only this one, fifty times
   soak kill       the real server, killed at random moments while clients write
     --rounds N    how often it dies (1,000)
     --seed S      when it dies (1)
     --bin PATH    kill this binary instead of building one
   soak edge       many clients that come, go, break off, dawdle and flood
     --only WORD   only the steps whose name contains WORD (churn, resets, slow, pings,
-                  neighbours, storm)
+                  neighbours, storm, stalled)
     --bin PATH    strain this binary instead of building one";
 
 /// What a command could not do, as one sentence for the person who started it.

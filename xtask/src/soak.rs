@@ -3,6 +3,7 @@
 //! Each kind, when it fails, prints the command that does it again.
 
 mod edge;
+mod resume;
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
@@ -24,11 +25,14 @@ const TELL_EVERY: Duration = Duration::from_millis(250);
 /// The same for a log file.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
+/// Seeds of the journal's simulation, unless it is asked for others.
+const JOURNAL_SEEDS: u64 = 10_000;
+
 /// What one run was asked to do.
 #[derive(Debug)]
 struct Plan {
     seed: Option<u64>,
-    seeds: u64,
+    seeds: Option<u64>,
     rounds: u64,
     program: Option<PathBuf>,
     only: Option<String>,
@@ -48,14 +52,15 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (kind, rest) = arguments
         .split_first()
-        .ok_or("soak what? journal, kill or edge")?;
+        .ok_or("soak what? journal, resume, kill or edge")?;
     let plan = Plan::parse(rest)?;
     match kind.as_str() {
         "journal" => journal(&plan),
+        "resume" => resume::run(plan.seed, plan.seeds),
         "kill" => kill(&plan),
         "edge" => edge::run(&plan.binary()?, plan.only.as_deref()),
         other => Err(format!(
-            "soak does not know {other}; it knows journal, kill and edge"
+            "soak does not know {other}; it knows journal, resume, kill and edge"
         )),
     }
 }
@@ -67,20 +72,33 @@ fn journal(plan: &Plan) -> Result<(), Failure> {
         println!("seed {seed}: nothing lost");
         return Ok(());
     }
+    let rate = on_all_cores(plan.seeds.unwrap_or(JOURNAL_SEEDS), journal::soak::run)?;
+    println!("{rate}, nothing lost");
+    Ok(())
+}
+
+/// Runs the seeds from 0 on, several at once; says how many there were and how fast it went.
+///
+/// # Errors
+/// The first failure that was found.
+fn on_all_cores(
+    seeds: u64,
+    run: impl Fn(u64) -> Result<(), Failure> + Sync,
+) -> Result<String, Failure> {
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let failure: Mutex<Option<Failure>> = Mutex::new(None);
     let is_over = |failure: &Mutex<Option<Failure>>| failure.lock().is_ok_and(|f| f.is_some());
-    let progress = Mutex::new(Progress::new(plan.seeds, "seeds"));
+    let progress = Mutex::new(Progress::new(seeds, "seeds"));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
                 while !is_over(&failure) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= plan.seeds {
+                    if seed >= seeds {
                         break;
                     }
-                    match (journal::soak::run(seed), failure.lock()) {
+                    match (run(seed), failure.lock()) {
                         (Err(found), Ok(mut failure)) => *failure = Some(found),
                         _ => {
                             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -97,10 +115,7 @@ fn journal(plan: &Plan) -> Result<(), Failure> {
         .into_inner()
         .map_or_else(|_| String::new(), Progress::finish);
     match failure.into_inner() {
-        Ok(None) => {
-            println!("{} seeds, nothing lost, {rate}", plan.seeds);
-            Ok(())
-        }
+        Ok(None) => Ok(format!("{seeds} seeds, {rate}")),
         Ok(Some(found)) => Err(found),
         Err(_) => Err("the soak panicked".to_owned()),
     }
@@ -140,7 +155,7 @@ impl Plan {
     fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut plan = Self {
             seed: None,
-            seeds: 10_000,
+            seeds: None,
             rounds: 1_000,
             program: None,
             only: None,
@@ -157,7 +172,7 @@ impl Plan {
             };
             match argument.as_str() {
                 "--seed" => plan.seed = Some(number()?),
-                "--seeds" => plan.seeds = number()?,
+                "--seeds" => plan.seeds = Some(number()?),
                 "--rounds" => plan.rounds = number()?,
                 "--bin" => plan.program = Some(PathBuf::from(value)),
                 "--only" => plan.only = Some(value.clone()),
@@ -240,9 +255,10 @@ mod tests {
             Plan::parse(&words)
         };
         let long = plan(&[]).unwrap();
-        assert_eq!((long.seeds, long.rounds, long.seed), (10_000, 1_000, None));
+        assert_eq!((long.seeds, long.rounds, long.seed), (None, 1_000, None));
         let short = plan(&["--rounds", "2", "--seed", "7", "--seeds", "1,000"]).unwrap();
-        assert_eq!((short.seeds, short.rounds, short.seed), (1_000, 2, Some(7)));
+        assert_eq!((short.rounds, short.seed), (2, Some(7)));
+        assert_eq!(short.seeds, Some(1_000));
         assert!(plan(&["--rounds"]).is_err());
         assert!(plan(&["--rounds", "many"]).is_err());
         assert!(plan(&["--for", "ever"]).is_err());

@@ -1,5 +1,7 @@
 //! The loop of one turn.
 
+mod question;
+
 use std::sync::Arc;
 
 use domain::event::{MessageKind, StopReason, ToolStatus, Usage};
@@ -36,6 +38,7 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         tools,
         reports,
         cancel,
+        questions: 0,
     };
     let outcome = match turn.steps(input.budget).await {
         Ok(reason) => Ok(reason),
@@ -64,6 +67,8 @@ struct Turn {
     tools: Arc<[ToolSpec]>,
     reports: mpsc::Sender<Report>,
     cancel: CancellationToken,
+    /// Questions about finds that were asked so far.
+    questions: usize,
 }
 
 impl Turn {
@@ -158,6 +163,7 @@ impl Turn {
             let run = self.toolbox.run(permit, &call.name, call.input);
             let outcome = unless_cancelled(&self.cancel, run.instrument(span)).await?;
             timed.end(outcome.status);
+            let outcome = self.answered(outcome).await?;
             stored.push(self.finished(call.id, outcome.status, outcome.text).await?);
         }
         // The model sees results only once they are stored.

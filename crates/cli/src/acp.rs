@@ -16,7 +16,7 @@ use crate::signals;
 /// # Errors
 /// If the engine cannot start.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let running = engine::start(settings, Gate::this_process_only(), Door::default()).await?;
+    let running = engine::start(settings, Gate::this_process_only(), Door::default(), &[]).await?;
     let input = BufReader::with_capacity(READ_BYTES, stdin());
     let mut stop = signals::Stop::listen()?;
     tokio::select! {

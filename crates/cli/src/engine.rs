@@ -1,5 +1,6 @@
 //! Puts the parts together: store, model, sessions, gate, and the service around them.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -12,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use wire::acp::ModelChoice;
 
 use crate::settings::Settings;
+use crate::web;
 
 /// A service, and what people should know of its model.
 pub(crate) struct Running {
@@ -20,11 +22,17 @@ pub(crate) struct Running {
     pub(crate) model: String,
 }
 
-/// Starts the session engine on the current runtime, for those whom `gate` and `door` admit.
+/// Starts the session engine on the current runtime, for those whom `gate` and `door` admit, in a
+/// program that listens at `own`.
 ///
 /// # Errors
 /// If the store cannot be opened or the model cannot be used.
-pub(crate) async fn start(settings: &Settings, gate: Gate, door: Door) -> anyhow::Result<Running> {
+pub(crate) async fn start(
+    settings: &Settings,
+    gate: Gate,
+    door: Door,
+    own: &[SocketAddr],
+) -> anyhow::Result<Running> {
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
     let label = choice.provider.label().to_owned();
@@ -46,6 +54,7 @@ pub(crate) async fn start(settings: &Settings, gate: Gate, door: Door) -> anyhow
         greeting: settings.is_greeting.then_some(greeting),
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
+        web: Some(web::web(settings, own)?),
     });
     let service = Service {
         sessions,

@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use netguard::page::{Kind, Page};
-use netguard::{End, FetchError, FixedResolver, Guard, Network, Policy, Refusal, SystemResolver};
+use netguard::{End, FetchError, FixedResolver, Guard, Network, Refusal, SystemResolver};
 use serde_json::json;
 
 use crate::args::FetchArgs;
 use crate::render::{Exit, Failure, printable};
+use crate::settings::Settings;
+use crate::web;
 
 /// Fetches or only judges the address, and prints what came of it.
 ///
 /// # Errors
 /// A refusal, which ends the program with its own exit code, or whatever went wrong on the way.
-pub(crate) async fn run(args: &FetchArgs) -> anyhow::Result<ExitCode> {
-    let guard = guard(args)?;
+pub(crate) async fn run(args: &FetchArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let guard = guard(args, settings)?;
     let url = args.url.to_string_lossy();
     if args.check {
         return check(&guard, &url).await;
@@ -34,20 +36,15 @@ pub(crate) async fn run(args: &FetchArgs) -> anyhow::Result<ExitCode> {
     Ok(Exit::Success.into())
 }
 
-/// A guard as strict as the one that models get, but for what the person at the shell opens.
-fn guard(args: &FetchArgs) -> anyhow::Result<Guard> {
-    let policy = Policy {
-        exceptions: args.allow.clone(),
-        ..Policy::default()
-    };
+/// The guard that models get, opened a little further by the person at the shell.
+fn guard(args: &FetchArgs, settings: &Settings) -> anyhow::Result<Guard> {
+    let mut policy = settings.network.policy.clone();
+    policy.exceptions.extend(args.allow.iter().cloned());
     let mut resolver = FixedResolver::before(Arc::new(SystemResolver::default()));
     for (host, addresses) in &args.resolve {
         resolver = resolver.answer(host, addresses.clone());
     }
-    let agent = concat!("fastness/", env!("CARGO_PKG_VERSION"));
-    let guard = Guard::builder(policy)
-        .resolver(resolver)
-        .user_agent(agent.parse().context("the user agent is not a header")?);
+    let guard = web::guard(policy, resolver)?;
     guard.build().context("TLS could not be set up")
 }
 

@@ -15,6 +15,7 @@ mod sessions;
 mod settings;
 mod signals;
 mod token;
+mod web;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -63,7 +64,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
             None => ask_here(args, settings).await,
         },
         Command::Serve(args) => serve::run(args, settings).await,
-        Command::Fetch(args) => fetch::run(args).await,
+        Command::Fetch(args) => fetch::run(args, settings).await,
         Command::Open(args) => open::run(args, settings),
         Command::Acp(_) => acp::run(settings).await,
         Command::Sessions(args) => sessions::run(args, settings).await,
@@ -73,7 +74,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
 
 /// Asks an agent that lives in this process as long as the answer takes.
 async fn ask_here(args: &AskArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let running = engine::start(settings, Gate::this_process_only(), Door::default()).await?;
+    let running = engine::start(settings, Gate::this_process_only(), Door::default(), &[]).await?;
     let (outgoing, incoming) = server::transport::pipe::connect(&running.service)?;
     let transport = Transport::in_process(Pipe { outgoing, incoming });
     let client = Client::connect(transport, client_settings(settings)).await?;

@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     let named = NamedTokens::of(&settings.data_dir);
     let gate = Gate::with_tokens(token, named.clone());
     let Running { service, model } =
-        engine::start(settings, gate, door(args, settings, address)).await?;
+        engine::start(settings, gate, door(args, settings, address), &[address]).await?;
     let stop = CancellationToken::new();
     let accepting = tokio::spawn(server::http::serve(
         Arc::clone(&service),

@@ -1,9 +1,12 @@
-//! What was set, put together from flags, then the environment, then defaults.
+//! What was set, put together from flags, then the environment, then the operator's file, then
+//! defaults.
 //!
 //! [`Environment`] is the only reader of the process's environment; everything takes it as an
 //! argument, so that tests bring their own.
 
+mod file;
 mod listening;
+mod network;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,7 +23,9 @@ use tracing::level_filters::LevelFilter;
 use crate::args::{self, Cli, Command, ServerArgs, Store};
 use crate::render::Failure;
 
+use file::ConfigFile;
 pub(crate) use listening::TlsFiles;
+pub(crate) use network::NetworkSettings;
 
 /// The process's surroundings.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<TlsFiles>,
     /// The server to go through, and the file with its token, if they were named.
     pub(crate) server: ServerArgs,
+    /// What tools and `fetch` may reach.
+    pub(crate) network: NetworkSettings,
 }
 
 impl Environment {
@@ -89,7 +96,8 @@ impl Settings {
     /// If a value cannot be used; the error says which and what to do.
     pub(crate) fn resolve(cli: &Cli, environment: Environment) -> anyhow::Result<Self> {
         let common = cli.command.common();
-        let limits = limits(cli, &environment)?;
+        let file = ConfigFile::read(&environment)?;
+        let limits = limits(cli, &environment, &file)?;
         // There is one store so far; this only refuses others.
         let Store::File = store(&cli.command, &environment)?;
         let cwd = match &common.cwd {
@@ -113,6 +121,7 @@ impl Settings {
             unix: listening.unix,
             tls: listening.tls,
             server: cli.command.server().cloned().unwrap_or_default(),
+            network: network::resolve(&environment, &file)?,
             environment,
         })
     }
@@ -187,9 +196,14 @@ fn model(spec: Option<&str>, environment: &Environment, limits: &Limits) -> Mode
     }
 }
 
-/// Limits from `FASTNESS_LIMITS_<KEY>`, then from the flags that name one.
-fn limits(cli: &Cli, environment: &Environment) -> anyhow::Result<Limits> {
+/// Limits from the file, then from `FASTNESS_LIMITS_<KEY>`, then from the flags that name one.
+fn limits(cli: &Cli, environment: &Environment, file: &ConfigFile) -> anyhow::Result<Limits> {
     let mut limits = Limits::default();
+    for (key, value) in file.limits() {
+        limits
+            .set(key, value.trim())
+            .map_err(|error| file.wrong(&format!("limits.{key}: {error}")))?;
+    }
     for (name, value) in &environment.variables {
         if let Some(key) = name.strip_prefix("FASTNESS_LIMITS_") {
             limits

@@ -111,6 +111,16 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// A conversation larger than this is read from the journal for each turn instead of kept.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Characters of a web page in one tool result: about ten thousand tokens; the rest is read by
+/// offset.
+pub const WEB_WINDOW_CHARS_MAX: usize = 40_000;
+
+/// Questions about web pages in one turn: each is a model call that no step counts.
+pub const QUESTIONS_PER_TURN_MAX: usize = 20;
+
+/// Results of one web search; no provider gives more at once.
+pub const WEB_SEARCH_RESULTS_MAX: usize = 20;
+
 /// Lines of one tool result that the model is shown.
 pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
 

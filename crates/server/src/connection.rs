@@ -26,6 +26,7 @@ mod answers;
 mod asking;
 mod attachment;
 mod entering;
+mod held;
 pub(crate) mod lanes;
 pub(crate) mod outbox;
 mod pace;
@@ -40,6 +41,7 @@ use answers::Answers;
 use asking::Asking;
 use attachment::Attachment;
 use entering::Entered;
+use held::Held;
 use lanes::Lanes;
 use outbox::Close;
 use pace::{Allowance, Pace};
@@ -145,6 +147,8 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         pace: (reach == Reach::Network).then(|| Pace::new(&service.limits, Instant::now())),
         last_frame: Instant::now(),
         trace,
+        held: Held::default(),
+        is_over: false,
         service,
         responses_ignored: 0,
     };
@@ -202,6 +206,10 @@ struct Connection {
     pace: Option<Pace>,
     last_frame: Instant,
     trace: Option<TraceParent>,
+    /// What waits for the client to read its answers.
+    held: Held,
+    /// Nothing more is to be done for this client.
+    is_over: bool,
     responses_ignored: u64,
 }
 
@@ -211,7 +219,12 @@ impl Connection {
         let mut tokens = service.tokens_changed.subscribe();
         // It may have been revoked between admission and here.
         tokens.mark_changed();
-        loop {
+        while !self.is_over {
+            let has_room = self.lanes.main().has_answer_room();
+            if has_room && let Some(held) = self.held.take() {
+                self.on_inbound(held);
+                continue;
+            }
             let (late, late_code) = self.deadline();
             tokio::select! {
                 biased;
@@ -224,8 +237,10 @@ impl Connection {
                     return;
                 },
                 Some(event) = inbox.recv() => self.on_event(event),
-                frame = source.next() => match frame {
-                    Some(frame) => self.on_inbound(frame),
+                () = self.lanes.main().answers_have_room(), if !has_room => {}
+                frame = source.next(), if has_room || self.held.has_room() => match frame {
+                    Some(frame) if has_room => self.on_inbound(frame),
+                    Some(frame) => self.on_unread(frame),
                     None => return self.finish_requests(&mut inbox).await,
                 },
                 () = sleep_until(late) => {
@@ -233,13 +248,38 @@ impl Connection {
                     return;
                 }
             }
-            self.lanes.main().answers_have_room().await;
+        }
+    }
+
+    /// Takes a message of a client that does not read its answers: what needs none is done, so
+    /// that a cancel always gets in; the rest waits until it reads.
+    fn on_unread(&mut self, inbound: Inbound) {
+        let needs_no_answer = |incoming: &Incoming| {
+            matches!(
+                incoming,
+                Incoming::Notification { .. } | Incoming::Response { .. } | Incoming::Ignored(_)
+            )
+        };
+        match inbound {
+            Inbound::Frame(frame) => match rpc::parse(&frame) {
+                Ok(incoming) if needs_no_answer(&incoming) => {
+                    self.on_inbound(Inbound::Parsed(Box::new(incoming), None));
+                }
+                Ok(_) | Err(_) => self.held.put(Inbound::Frame(frame)),
+            },
+            Inbound::Parsed(incoming, trace) if needs_no_answer(&incoming) => {
+                self.on_inbound(Inbound::Parsed(incoming, trace));
+            }
+            other @ (Inbound::Parsed(..) | Inbound::TooLong) => self.held.put(other),
         }
     }
 
     /// A client on stdio may end its input and still want its answers: what it asked before is
     /// done, except for turns, which are not waited for.
     async fn finish_requests(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+        while let Some(held) = self.held.take() {
+            self.on_inbound(held);
+        }
         self.abort_pending();
         if self.pace.is_some() {
             return;
@@ -356,6 +396,7 @@ impl Connection {
             }
             Allowance::Flood => {
                 self.lanes.close(Close::After(FLOOD));
+                self.is_over = true;
                 false
             }
         }
@@ -388,7 +429,7 @@ impl Connection {
         let message = match decoded {
             Ok(message) => message,
             // Before the handshake nothing is looked at, not even whether it makes sense.
-            Err(_) if self.capabilities.is_none() => {
+            Err(_) if self.capabilities.is_none() && method != "initialize" => {
                 return self.answers.error(&id, not_initialized());
             }
             Err(error) => return self.answers.error(&id, error),

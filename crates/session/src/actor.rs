@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::{Conversation, Model, Report, Verdict};
-use auth::{Line, Scope};
-use domain::clock::Timestamp;
+use auth::Line;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
 use domain::{
@@ -23,19 +22,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::attach;
 use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
-    Accepted, Answer, AttachError, AttachReply, Attached, AttachmentId, Bell, CommandError,
-    DeleteReply, Entrance, Envelope, Presence, Prompt, Reply, SessionHandle, Snapshot,
+    Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, DeleteReply,
+    Envelope, Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
-use crate::subscription::{Ending, Subscription};
+use crate::subscription::Ending;
 
 mod commit;
+mod enter;
 mod life;
 mod running;
 mod watched;
@@ -99,6 +98,8 @@ pub(crate) struct SessionActor {
     stopping: Option<Stopping>,
     /// Attaches that wait for a close to be done.
     deferred: Vec<Envelope>,
+    /// Clients that leave while others stay, once the turn they started has ended.
+    parting: Vec<Reply<Result<EventSeq, CommandError>>>,
     ended: bool,
 }
 
@@ -270,66 +271,6 @@ impl SessionActor {
         }
     }
 
-    async fn attach(&mut self, entrance: Entrance) -> Result<Attached, AttachError> {
-        match &self.stopping {
-            None => {}
-            Some(Stopping::Shutdown(_)) => return Err(AttachError::Failed(FailureKind::Draining)),
-            Some(Stopping::Close(_) | Stopping::Delete(_)) => return Err(AttachError::NotFound),
-        }
-        if self.read_only.is_none() {
-            self.ensure_open().await.map_err(AttachError::Failed)?;
-        }
-        let (now, gate) = (Timestamp::now(), &self.engine.gate);
-        let shown = entrance.resume_token.as_ref();
-        let grant = shown.and_then(|shown| {
-            let tokens = &mut self.resume.tokens;
-            tokens.present(shown.reveal(), now, |token| gate.knows(token, now))
-        });
-        let Some(state) = self.readable() else {
-            return Err(AttachError::NotFound);
-        };
-        let scope = attach::check(self.id, state, &entrance, grant.as_ref())?;
-        let head = self.feed.head();
-        let (cursor, resync) = attach::start(state, &head, entrance.from);
-        let damaged_at = self
-            .read_only
-            .as_ref()
-            .map(|read_only| read_only.damaged_at);
-        let snapshot = Snapshot {
-            damaged_at,
-            ..attach::snapshot(state, &head, resync, self.attaches > 1)
-        };
-        let id = AttachmentId(self.attaches);
-        let known = grant.as_ref().map(|grant| grant.line).or(entrance.after);
-        let line = known.unwrap_or_else(|| self.resume.tokens.new_line());
-        let place = (line, scope);
-        let issued = self
-            .resume
-            .tokens
-            .issue(&entrance.principal, place, grant.as_ref(), now);
-        // Not waited for: the client may still enter as who it is.
-        drop(self.resume.save());
-        let presence = Presence::new(id, line, Arc::clone(&self.bell));
-        if scope == Scope::Control {
-            self.attachments.push((id, Arc::downgrade(&presence)));
-        } else {
-            self.observers.push(Arc::downgrade(&presence));
-        }
-        let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
-        Ok(Attached {
-            handle: SessionHandle::new(
-                self.id,
-                (entrance.principal, scope),
-                self.mailbox_sender.clone(),
-                presence,
-            ),
-            subscription: Subscription::new(self.id, store, feed, cursor),
-            snapshot,
-            // Without one it can still come back as whoever it is.
-            resume_token: issued.ok(),
-        })
-    }
-
     async fn on_prompt(
         &mut self,
         prompt: Prompt,
@@ -464,8 +405,12 @@ impl SessionActor {
             for seq in queued.map(|(seq, _)| *seq).collect::<Vec<_>>() {
                 self.stage(Command::DropQueued(seq));
             }
-            let feed = Arc::clone(&self.feed);
             self.attachments.retain(|(id, _)| *id != from);
+            if started_it {
+                // Its prompt is answered with how the turn ended, and not before.
+                return self.parting.push(reply);
+            }
+            let feed = Arc::clone(&self.feed);
             self.staged.after(move |_| reply(Ok(feed.head().seq)));
             return;
         }
@@ -527,6 +472,13 @@ impl SessionActor {
         }
     }
 
+    /// Tells those who leave how far to read before they do.
+    fn let_go(&mut self) {
+        let head = self.feed.head().seq;
+        let parting = std::mem::take(&mut self.parting);
+        parting.into_iter().for_each(|reply| reply(Ok(head)));
+    }
+
     /// The session's state, also when it can only be read.
     fn readable(&self) -> Option<&SessionState> {
         let read_only = self.read_only.as_ref().map(|read_only| &read_only.state);
@@ -553,6 +505,7 @@ impl Drop for SessionActor {
             CommandError::Failed(FailureKind::StorageFailed)
         };
         self.mailbox.close();
+        self.let_go();
         let deferred = std::mem::take(&mut self.deferred);
         deferred
             .into_iter()

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::Provider;
+use agent::{Provider, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
@@ -37,6 +37,8 @@ pub struct Engine {
     pub hidden: Vec<PathBuf>,
     /// Who is let in: a right to come back ends with the token that got it.
     pub gate: Arc<Gate>,
+    /// What tools reach the network through; without it they do not.
+    pub web: Option<Web>,
 }
 
 /// How a new session shall be.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use domain::event::{
     AnswerOutcome, MessageStarted, PermissionAsked, PermissionOption, PermissionOptionKind,
-    StopReason, ToolUse, TurnResult, TurnStarted, Usage,
+    StopReason, ToolUse, TurnResult, TurnStarted, Usage, UserMessage,
 };
 use domain::{
     CallId, Event, EventSeq, MessageId, PrincipalId, PromptId, TurnError, TurnId, ids::PermissionId,
@@ -252,6 +252,14 @@ impl SessionState {
         }
     }
 
+    /// Its turn follows in the same append. If the disk lost that, it never ran, and whoever sends
+    /// it again must not have it twice in the conversation.
+    fn heard(&mut self, message: &UserMessage) {
+        if let Some(prompt_id) = &message.prompt_id {
+            self.prompts.set(prompt_id, Fate::interrupted());
+        }
+    }
+
     /// Folds in the event stored at `seq`.
     pub fn apply(&mut self, seq: EventSeq, event: &Event) {
         self.head = seq;
@@ -322,7 +330,8 @@ impl SessionState {
                 self.owner = forked.owner.clone().unwrap_or_else(|| self.owner.clone());
                 self.always.clear();
             }
-            Event::UserMessage(_) | Event::SessionClosed(_) | Event::Unknown(_) => {}
+            Event::UserMessage(message) => self.heard(message),
+            Event::SessionClosed(_) | Event::Unknown(_) => {}
         }
     }
 

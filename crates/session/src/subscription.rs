@@ -12,6 +12,9 @@ use tokio::sync::watch;
 use crate::feed::{Feed, Head, OpenText};
 use crate::store_task::blocking;
 
+#[cfg(feature = "test-support")]
+pub mod sabotage;
+
 /// Something to show a client, and where it stands once it has been shown.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -66,6 +69,8 @@ pub struct Subscription {
 
 impl Subscription {
     pub(crate) fn new(id: SessionId, store: FileStore, feed: Arc<Feed>, cursor: Cursor) -> Self {
+        #[cfg(feature = "test-support")]
+        let cursor = sabotage::forget(cursor);
         let head = feed.follow();
         let failures_seen = feed.head().failures;
         let in_message = cursor.offset > 0;
@@ -121,6 +126,8 @@ impl Subscription {
                 self.failures_seen = head.failures;
                 batch.extend(head.failure.map(|kind| self.delivery(Item::Failed(kind))));
             }
+            #[cfg(feature = "test-support")]
+            sabotage::spoil(&mut batch);
             if !batch.is_empty() {
                 return Ok(Some(batch));
             }

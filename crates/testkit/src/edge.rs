@@ -6,6 +6,7 @@
 mod resets;
 mod rush;
 mod slow;
+mod stalled;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::wait::wait_for;
 pub use self::resets::resets;
 pub use self::rush::{neighbours, storm};
 pub use self::slow::slow_headers;
+pub use self::stalled::stalled;
 
 /// Clients that come and go at the same time.
 const AT_ONCE: usize = 40;

@@ -21,6 +21,8 @@ pub mod program;
 pub mod random;
 pub mod raw;
 pub mod script;
+#[cfg(feature = "test-support")]
+pub mod simulation;
 pub mod tunnel;
 mod wait;
 

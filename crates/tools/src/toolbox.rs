@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use domain::Permit;
-use domain::event::{ToolKind, ToolStatus};
+use domain::event::ToolKind;
 use serde_json::Value;
 
-use crate::builtin::{self, Outcome, RunsHere, RunsThere, Shown, There, Tool};
+use crate::builtin::{self, Outcome, RunsHere, RunsOut, RunsThere, Shown, There, Tool};
 use crate::client_side::{ClientSeat, Offers};
 use crate::roots::Roots;
+use crate::web::Web;
 
 /// The tools one turn can use, on the directories it may touch: with the client that prompted
 /// where it offers that, else on the server. Cheap to clone.
@@ -16,12 +17,14 @@ use crate::roots::Roots;
 pub struct Toolbox {
     roots: Arc<Roots>,
     seat: Option<ClientSeat>,
+    web: Option<Web>,
 }
 
 /// Where a tool runs.
 enum Place {
     Here(&'static dyn RunsHere),
     There(&'static dyn RunsThere, ClientSeat),
+    Out(&'static dyn RunsOut, Web),
 }
 
 impl Toolbox {
@@ -31,6 +34,7 @@ impl Toolbox {
         Self {
             roots: Arc::new(roots),
             seat: None,
+            web: None,
         }
     }
 
@@ -40,10 +44,15 @@ impl Toolbox {
         Self { seat, ..self }
     }
 
+    /// The same, with the network.
+    #[must_use]
+    pub fn with_web(self, web: Option<Web>) -> Self {
+        Self { web, ..self }
+    }
+
     /// Every tool that can run.
     pub fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
-        let offers = self.offers();
-        let can_run = move |tool: &&dyn Tool| tool.here().is_some() || tool.there(offers).is_some();
+        let can_run = |tool: &&dyn Tool| self.place(tool.name()).is_some();
         builtin::ALL.iter().copied().filter(can_run)
     }
 
@@ -72,6 +81,11 @@ impl Toolbox {
                 let call = permit.call().clone();
                 tool.run(input, There { call, roots, seat }).await
             }
+            Some(Place::Out(tool, web)) => {
+                let outcome = tool.run(input, web).await;
+                drop(permit);
+                outcome
+            }
             Some(Place::Here(tool)) => {
                 // File work blocks, so it gets a thread; dropping the turn leaves it to end by
                 // itself.
@@ -80,10 +94,8 @@ impl Toolbox {
                     drop(permit);
                     outcome
                 });
-                ran.await.unwrap_or_else(|_| Outcome {
-                    status: ToolStatus::Unknown,
-                    text: "The tool stopped unexpectedly.".to_owned(),
-                })
+                ran.await
+                    .unwrap_or_else(|_| Outcome::unknown("The tool stopped unexpectedly."))
             }
         }
     }
@@ -93,7 +105,10 @@ impl Toolbox {
         let tool = builtin::find(name)?;
         match (&self.seat, tool.there(self.offers())) {
             (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
-            (Some(_) | None, _) => tool.here().map(Place::Here),
+            (Some(_) | None, _) => match (&self.web, tool.out()) {
+                (Some(web), Some(out)) => Some(Place::Out(out, web.clone())),
+                (Some(_) | None, _) => tool.here().map(Place::Here),
+            },
         }
     }
 

@@ -66,30 +66,80 @@ impl<L: Line> Client<L> {
     }
 
     pub(super) fn prompt(&mut self, session: &str) -> Result<Answer, Failure> {
+        self.begin_prompt(session)?;
+        self.finish()
+    }
+
+    /// Prompts and does not wait.
+    pub(super) fn begin_prompt(&mut self, session: &str) -> Result<(), Failure> {
         let prompt = json!([{"type": "text", "text": "Count to five."}]);
-        let params = json!({"sessionId": session, "prompt": prompt});
-        self.request("session/prompt", &params)
+        self.begin(
+            "session/prompt",
+            &json!({"sessionId": session, "prompt": prompt}),
+        )
+    }
+
+    /// Loads a session; gives how many updates came before the answer.
+    pub(super) fn load(&mut self, session: &str, cwd: &Path) -> Result<usize, Failure> {
+        let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+        self.request("session/load", &params)
+            .map(|answer| answer.updates)
     }
 
     pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<Answer, Failure> {
-        self.last_id += 1;
-        let id = self.last_id;
-        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.line.send(request.to_string())?;
+        self.begin(method, params)?;
+        self.finish()
+    }
+
+    /// Waits for the answer to the newest request.
+    pub(super) fn finish(&mut self) -> Result<Answer, Failure> {
+        self.each_until_answer(|_| {})
+    }
+
+    /// Shows `each` what comes before the answer to the newest request.
+    pub(super) fn each_until_answer(
+        &mut self,
+        mut each: impl FnMut(&Value),
+    ) -> Result<Answer, Failure> {
         let mut updates = 0;
         loop {
-            let mut message: Value = serde_json::from_str(&self.line.receive()?)
-                .map_err(because("a message is not JSON"))?;
-            if message["id"] != id || message.get("method").is_some() {
+            let mut message = self.receive()?;
+            if message["id"] != self.last_id || message.get("method").is_some() {
                 updates += 1;
+                each(&message);
                 continue;
             }
             if let Some(error) = message.get("error") {
-                return Err(format!("{method} was answered with {error}"));
+                return Err(format!("a request was answered with {error}"));
             }
             let result = message["result"].take();
             return Ok(Answer { result, updates });
         }
+    }
+
+    /// Reads updates until they have `bytes` of text; gives how many there were.
+    pub(super) fn read_text(&mut self, bytes: usize) -> Result<usize, Failure> {
+        let (mut frames, mut seen) = (0, 0);
+        while seen < bytes {
+            let message = self.receive()?;
+            frames += 1;
+            if message["params"]["update"]["sessionUpdate"] == "agent_message_chunk" {
+                seen += super::stream::text_bytes(&message);
+            }
+        }
+        Ok(frames)
+    }
+
+    fn begin(&mut self, method: &str, params: &Value) -> Result<(), Failure> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.line.send(request.to_string())
+    }
+
+    fn receive(&mut self) -> Result<Value, Failure> {
+        let message = self.line.receive()?;
+        serde_json::from_str(&message).map_err(because("a message is not JSON"))
     }
 }
 

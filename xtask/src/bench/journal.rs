@@ -8,6 +8,8 @@ mod counted;
 mod large;
 mod replay;
 
+use std::path::Path;
+
 use domain::clock::Timestamp;
 use domain::event::{AssistantMessage, SessionCreated, Text, ToolResult, ToolStatus};
 use domain::{CallId, Event, MessageId, PrincipalId, SessionId};
@@ -27,11 +29,14 @@ pub(super) const GROUPS: &[(&str, Group)] = &[
     ("large", large::measure),
 ];
 
+/// Where the sessions that are made here believe themselves to be.
+pub(super) const CWD: &str = "/srv/project";
+
 /// Makes a session with its first event.
 fn new_session(store: &FileStore) -> Result<Writer, Failure> {
     let created = SessionCreated {
         owner: PrincipalId::local(),
-        cwd: "/srv/project".to_owned(),
+        cwd: CWD.to_owned(),
         epoch: 0,
         additional_directories: Vec::new(),
     };
@@ -64,4 +69,11 @@ fn long_event(number: u64) -> Event {
 /// A failure of the journal, as a sentence.
 fn failed(error: StoreError) -> Failure {
     because("the journal failed")(error)
+}
+
+/// Writes a session of `events` events that belongs to the person at this machine; gives its id.
+pub(super) fn write_session(data: &Path, events: u64) -> Result<String, Failure> {
+    let store = FileStore::open(data).map_err(failed)?;
+    let (id, _) = replay::generate(&store, data, events)?;
+    Ok(id.to_string())
 }

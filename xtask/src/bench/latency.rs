@@ -109,7 +109,7 @@ fn stream<L: Line>(
         turns.push(started.elapsed());
         updates = answer.updates;
     }
-    let bare = Samples::new(bare_frames()?);
+    let bare = Samples::new(bare_frames(STREAM_CHUNKS, STREAM_TURNS)?);
     let turns = Samples::new(turns);
     table.push(Row {
         what: &format!("turn of {STREAM_CHUNKS} chunks, {transport}"),
@@ -122,12 +122,12 @@ fn stream<L: Line>(
 }
 
 /// What the disk itself takes to make one record durable, in the folder that is measured.
-struct Disk {
+pub(super) struct Disk {
     file: File,
 }
 
 impl Disk {
-    fn open(folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn open(folder: &Path) -> Result<Self, Failure> {
         let mut options = OpenOptions::new();
         let opened = options
             .create(true)
@@ -153,7 +153,7 @@ impl Disk {
         Ok((Samples::new(acts), Samples::new(syncs)))
     }
 
-    fn sync(&mut self) -> Result<Duration, Failure> {
+    pub(super) fn sync(&mut self) -> Result<Duration, Failure> {
         let started = Instant::now();
         let written = self.file.write_all(&[b'x'; RECORD_BYTES]);
         let synced = written.and_then(|()| self.file.sync_data());
@@ -163,7 +163,7 @@ impl Disk {
 }
 
 /// What the loopback and a bare WebSocket library take for frames of the same size and number.
-fn bare_frames() -> Result<Vec<Duration>, Failure> {
+pub(super) fn bare_frames(chunks: usize, turns: usize) -> Result<Vec<Duration>, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(because("cannot listen"))?;
     let address = listener.local_addr().map_err(because("cannot listen"))?;
     let frame =
@@ -175,9 +175,9 @@ fn bare_frames() -> Result<Vec<Duration>, Failure> {
             .set_nodelay(true)
             .map_err(because("cannot set up the socket"))?;
         let mut socket = accept(stream).map_err(because("cannot upgrade"))?;
-        for _ in 0..STREAM_TURNS {
+        for _ in 0..turns {
             socket.read().map_err(because("cannot receive a frame"))?;
-            for _ in 0..STREAM_CHUNKS {
+            for _ in 0..chunks {
                 let sent = socket.send(Message::text(frame.as_str()));
                 sent.map_err(because("cannot send a frame"))?;
             }
@@ -186,10 +186,10 @@ fn bare_frames() -> Result<Vec<Duration>, Failure> {
     });
     let mut socket = connect_bare(&address.to_string())?;
     let mut samples = Vec::new();
-    for _ in 0..STREAM_TURNS {
+    for _ in 0..turns {
         let started = Instant::now();
         Line::send(&mut socket, "go".to_owned())?;
-        for _ in 0..STREAM_CHUNKS {
+        for _ in 0..chunks {
             let message: Value = serde_json::from_str(&socket.receive()?)
                 .map_err(because("a message is not JSON"))?;
             drop(message);

@@ -44,7 +44,10 @@ impl Running {
         mut command: Command,
     ) -> Result<(Self, ChildStdin, BufReader<ChildStdout>), Failure> {
         for name in FOREIGN_SETTINGS {
-            command.env_remove(name);
+            let is_ours = command.get_envs().any(|(ours, _)| ours == *name);
+            if !is_ours {
+                command.env_remove(name);
+            }
         }
         let mut child = command
             .stdin(Stdio::piped())
@@ -82,7 +85,12 @@ impl Drop for Running {
 impl Server {
     /// Starts `serve` on a port of its own and waits for its ready line.
     pub(super) fn start(plan: &Plan, data: &Path, script: &Path) -> Result<Self, Failure> {
-        let (running, _stdin, mut stdout) = Running::start(serve(plan, data, script))?;
+        Self::started(serve(plan, data, script))
+    }
+
+    /// Starts a command that serves, and waits for its ready line.
+    pub(super) fn started(command: Command) -> Result<Self, Failure> {
+        let (running, _stdin, mut stdout) = Running::start(command)?;
         let ready: Value = serde_json::from_str(&first_line(&mut stdout)?)
             .map_err(because("the ready line is not JSON"))?;
         let word = |key: &str| {
@@ -102,14 +110,19 @@ impl Server {
 
 /// `fastness serve` as it is measured.
 pub(super) fn serve(plan: &Plan, data: &Path, script: &Path) -> Command {
-    let mut command = fastness(plan, "serve", data, script);
+    serve_model(plan, data, &format!("script:{}", script.display()))
+}
+
+/// `fastness serve` with any model.
+pub(super) fn serve_model(plan: &Plan, data: &Path, model: &str) -> Command {
+    let mut command = fastness(plan, "serve", data, model);
     command.args(["--listen", "127.0.0.1:0"]);
     command
 }
 
 /// `fastness acp` as it is measured.
 pub(super) fn acp(plan: &Plan, data: &Path, script: &Path) -> Command {
-    fastness(plan, "acp", data, script)
+    fastness(plan, "acp", data, &format!("script:{}", script.display()))
 }
 
 /// Writes a model script with one answer for every prompt: these steps.
@@ -147,14 +160,14 @@ pub(super) fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-fn fastness(plan: &Plan, subcommand: &str, data: &Path, script: &Path) -> Command {
+fn fastness(plan: &Plan, subcommand: &str, data: &Path, model: &str) -> Command {
     let mut command = Command::new(&plan.program);
     command
         .arg(subcommand)
         .arg("--data-dir")
         .arg(data)
         .arg("--model")
-        .arg(format!("script:{}", script.display()))
+        .arg(model)
         .args(["--log", "error"])
         .current_dir(&plan.folder);
     command

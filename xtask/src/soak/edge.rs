@@ -15,7 +15,15 @@ const OPEN_FILES: u64 = 12_000;
 const HEADERS_TIME: Duration = Duration::from_secs(5);
 
 /// What is done, in this order; `--only` picks by these names.
-const STEPS: &[&str] = &["churn", "resets", "slow", "pings", "neighbours", "storm"];
+const STEPS: &[&str] = &[
+    "churn",
+    "resets",
+    "slow",
+    "pings",
+    "neighbours",
+    "storm",
+    "stalled",
+];
 
 /// Runs all steps, or those whose name contains `only`.
 pub(super) fn run(binary: &Path, only: Option<&str>) -> Result<(), Failure> {
@@ -61,6 +69,8 @@ async fn take(step: &str, binary: &Path) -> edge::Outcome {
         "pings" => edge::pings(&Program::serve_in(home).await, 1_000_000).await,
         "neighbours" => edge::neighbours(&Program::serve_in(home).await, 1_000).await,
         "storm" => edge::storm(binary, 5_000, Duration::from_secs(10)).await,
+        // A gigabyte.
+        "stalled" => edge::stalled(binary, 17).await,
         other => Err(format!("there is no step {other}")),
     }
 }

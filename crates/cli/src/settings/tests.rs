@@ -163,3 +163,69 @@ fn the_token_is_the_variable_then_the_named_file_then_that_of_the_data_directory
     std::fs::set_permissions(&named_file, PermissionsExt::from_mode(0o644)).unwrap();
     assert!(resolve(&with_file, &[]).unwrap().token().is_err());
 }
+
+#[test]
+fn the_operators_file_is_strict_and_below_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().to_str().unwrap();
+    std::fs::create_dir(directory.path().join("fastness")).unwrap();
+    let write = |text: &str| {
+        let path = directory.path().join("fastness/config.toml");
+        std::fs::write(path, text).unwrap();
+    };
+    let variables = [HOME, ("XDG_CONFIG_HOME", config)];
+    let hinted = |text: &str| {
+        write(text);
+        let error = resolve("fastness serve", &variables).unwrap_err();
+        assert_eq!(exit_of(&error), Exit::Usage, "{error}");
+        format!(
+            "{error} / {:?}",
+            error.downcast_ref::<crate::render::Failure>()
+        )
+    };
+
+    write(
+        "[limits]\ngrace_ms = 5\n[network]\nallow_private_networks = true\nproxy = \"http://p:1\"\n",
+    );
+    let settings = resolve("fastness serve", &variables).unwrap();
+    assert_eq!(settings.limits.grace, Duration::from_millis(5));
+    assert!(settings.network.policy.allow_private_networks);
+    assert!(settings.network.policy.proxy.is_some());
+    let overruled = [
+        HOME,
+        ("XDG_CONFIG_HOME", config),
+        ("FASTNESS_LIMITS_GRACE_MS", "7"),
+        ("FASTNESS_NETWORK_ALLOW_PRIVATE_NETWORKS", "false"),
+    ];
+    let settings = resolve("fastness serve", &overruled).unwrap();
+    assert_eq!(settings.limits.grace, Duration::from_millis(7));
+    assert!(!settings.network.policy.allow_private_networks);
+
+    let cases = [
+        ("[network]\nalow = []", "`allow`"),
+        ("[netwrk]\nallow = []", "`network`"),
+        ("[limits]\ngrace_m = 5", "grace_ms"),
+        ("network = 1", "[network]"),
+        ("[network]\nallow = \"x:1\"", "a list"),
+        (
+            "[network]\nallow = [\"169.254.169.254:80\"]",
+            "no exception opens",
+        ),
+        (
+            "[network]\nallow = [\"a.example:80 until soon\"]",
+            "not a time",
+        ),
+        ("[network]\nproxy = \"socks://x\"", "http://host:port"),
+        (
+            "[search]\nprovider = \"altavista\"",
+            "brave, tavily and searxng",
+        ),
+        ("[search]\nprovider = \"brave\"", "needs a key"),
+        ("[search]\nprovider = \"searxng\"", "needs the address"),
+        ("[network", "config.toml"),
+    ];
+    for (text, said) in cases {
+        let complaint = hinted(text);
+        assert!(complaint.contains(said), "{text}: {complaint}");
+    }
+}

@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 use testkit::Home;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::support::{binary, echo};
@@ -34,31 +34,41 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A server on this machine that answers every request with `answer`, and reports what it was sent.
-async fn site(answer: &'static str) -> (String, mpsc::Receiver<String>) {
+pub(crate) async fn site(answer: &'static str) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let authority = listener.local_addr().unwrap().to_string();
     let (report, reports) = mpsc::channel(16);
     tokio::spawn(async move {
         loop {
             let (mut socket, _) = listener.accept().await.unwrap();
-            let mut request = Vec::new();
-            while !request.ends_with(b"\r\n\r\n") {
-                match socket.read_u8().await {
-                    Ok(byte) => request.push(byte),
-                    Err(_) => break,
-                }
-            }
-            report
-                .send(String::from_utf8(request).unwrap())
-                .await
-                .unwrap();
+            let request = request_of(&mut socket).await;
+            report.send(request).await.unwrap();
             socket.write_all(answer.as_bytes()).await.unwrap();
         }
     });
     (authority, reports)
 }
 
-const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\n\r\n\
+/// A request with its body.
+async fn request_of(socket: &mut TcpStream) -> String {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        match socket.read_u8().await {
+            Ok(byte) => request.push(byte),
+            Err(_) => break,
+        }
+    }
+    let head = String::from_utf8(request).unwrap();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length = length.map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    socket.read_exact(&mut body).await.unwrap();
+    head + &String::from_utf8(body).unwrap()
+}
+
+pub(crate) const PAGE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\n\r\n\
     <title>A page</title><nav><a href=/>home</a></nav>\
     <main><h1>Hello</h1><p>See <a href=more>more</a>.</p><script>no()</script></main>";
 

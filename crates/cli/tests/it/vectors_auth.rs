@@ -1,127 +1,48 @@
-//! Every case of `tests/data/auth.json` that can be told without Streamable HTTP.
+//! Every case of `tests/data/auth.json`: who gets in, and whose things are whose.
 //!
-//! Refusals at the door come before the route, so they are driven on every method already.
+//! Refusals at the door are driven on every method here, and on every route in `vectors_routes`.
+
+mod stories;
 
 use serde_json::{Value, json};
 use testkit::raw::{HttpAnswer, UPGRADE, address, request};
 use testkit::{AcpClient, Home, Program, RawSocket};
 
+use self::stories::STORIES;
 use crate::identity::token;
 use crate::support::{binary, echo, serve, two_clients};
 
 const VECTORS: &str = include_str!("../data/auth.json");
 
-/// Which test tells which case.
-const STORIES: &[(&str, &str)] = &[
-    (
-        "ok-02",
-        "the_right_token_opens_however_its_scheme_is_written",
-    ),
-    ("ok-05", "health_tells_that_it_runs_and_nothing_else"),
-    (
-        "token-01",
-        "nothing_but_the_right_token_in_the_right_place_opens",
-    ),
-    (
-        "token-02",
-        "nothing_but_the_right_token_in_the_right_place_opens",
-    ),
-    (
-        "token-03",
-        "nothing_but_the_right_token_in_the_right_place_opens",
-    ),
-    (
-        "token-04",
-        "nothing_but_the_right_token_in_the_right_place_opens",
-    ),
-    (
-        "token-06",
-        "the_right_token_opens_however_its_scheme_is_written",
-    ),
-    (
-        "token-10",
-        "nothing_but_the_right_token_in_the_right_place_opens",
-    ),
-    ("token-12", "a_token_that_was_replaced_opens_nothing"),
-    ("token-13", "a_01_another_principal_finds_nothing_of_yours"),
-    ("token-14", "a_23_every_route_and_method_wants_the_token"),
-    (
-        "token-17",
-        "the_token_is_never_readable_by_others_not_even_briefly",
-    ),
-    ("host-02", "foreign_hosts_are_refused_on_every_method"),
-    ("host-03", "foreign_hosts_are_refused_on_every_method"),
-    ("host-04", "foreign_hosts_are_refused_on_every_method"),
-    ("host-08", "foreign_hosts_are_refused_on_every_method"),
-    ("host-09", "foreign_hosts_are_refused_on_every_method"),
-    ("host-10", "foreign_hosts_are_refused_on_every_method"),
-    ("host-14", "foreign_hosts_are_refused_on_every_method"),
-    ("host-16", "foreign_hosts_are_refused_on_every_method"),
-    ("origin-02", "foreign_origins_are_refused_on_every_method"),
-    ("origin-03", "foreign_origins_are_refused_on_every_method"),
-    (
-        "origin-04",
-        "a_page_may_call_only_from_our_own_or_an_allowed_origin",
-    ),
-    ("origin-05", "foreign_origins_are_refused_on_every_method"),
-    ("origin-09", "foreign_origins_are_refused_on_every_method"),
-    ("origin-10", "foreign_origins_are_refused_on_every_method"),
-    (
-        "origin-11",
-        "a_page_may_call_only_from_our_own_or_an_allowed_origin",
-    ),
-    (
-        "cors-02",
-        "a_page_may_call_only_from_our_own_or_an_allowed_origin",
-    ),
-    ("cors-07", "foreign_origins_are_refused_on_every_method"),
-    (
-        "bind-03",
-        "an_open_address_without_tls_is_refused_at_the_start",
-    ),
-    ("owner-02", "a_01_another_principal_finds_nothing_of_yours"),
-    ("owner-03", "a_cancel_from_somebody_else_changes_nothing"),
-    (
-        "owner-04",
-        "an_answer_to_another_clients_question_does_nothing",
-    ),
-    ("owner-07", "a_01_another_principal_finds_nothing_of_yours"),
-    (
-        "owner-08",
-        "a_session_survives_its_owners_disconnect_with_all_its_history",
-    ),
-    ("owner-12", "what_a_client_claims_to_be_is_ignored"),
-];
-
-/// Cases that wait for a transport: Streamable HTTP, HTTP/2, the Unix socket.
-const LATER: &[&str] = &[
-    "ok-01", "host-12", "host-13", "cors-03", "cors-04", "cors-05", "bind-04", "owner-05",
-    "owner-06",
-];
-
 const SOURCES: &[&str] = &[
+    include_str!("http2.rs"),
     include_str!("identity.rs"),
+    include_str!("remote_clients.rs"),
     include_str!("serve.rs"),
+    include_str!("streamable.rs"),
+    include_str!("unix.rs"),
     include_str!("vectors_auth.rs"),
     include_str!("vectors_door.rs"),
     include_str!("vectors_jsonrpc.rs"),
+    include_str!("vectors_routes.rs"),
 ];
 
 #[test]
 fn every_case_of_the_file_is_told_by_a_test_that_exists() {
     let vectors: Value = serde_json::from_str(VECTORS).unwrap();
-    for vector in vectors.as_array().unwrap() {
-        let id = vector["id"].as_str().unwrap();
-        let story = STORIES.iter().find(|(story, _)| *story == id);
+    let ids: Vec<_> = vectors.as_array().unwrap().iter().collect();
+    for vector in &ids {
+        let is_told = STORIES.iter().any(|(story, _)| vector["id"] == *story);
+        assert!(is_told, "{} is told by nothing", vector["id"]);
+    }
+    for (id, test) in STORIES {
         assert!(
-            story.is_some() != LATER.contains(&id),
-            "{id} is told by one test, or waits for a transport"
+            ids.iter().any(|vector| vector["id"] == *id),
+            "{id} is no case"
         );
-        if let Some((_, test)) = story {
-            let declared = format!("async fn {test}(");
-            let exists = SOURCES.iter().any(|source| source.contains(&declared));
-            assert!(exists, "{id}: there is no test {test}");
-        }
+        let declared = format!("async fn {test}(");
+        let exists = SOURCES.iter().any(|source| source.contains(&declared));
+        assert!(exists, "{id}: there is no test {test}");
     }
 }
 
@@ -145,81 +66,80 @@ pub(crate) async fn upgrade(server: &Program, path: &str, headers: &str) -> Http
     request(server, asked).await
 }
 
-fn no_session_was_made(server: &Program) {
+pub(crate) fn no_session_was_made(server: &Program) {
     let sessions = server.home().data_dir().join("sessions");
     let count = std::fs::read_dir(sessions).map_or(0, Iterator::count);
     assert_eq!(count, 0, "nothing was created");
 }
 
+/// What does not authenticate: the case, what is added to a path, and headers.
+pub(crate) const WRONG_TOKENS: &[(&str, &str, &str)] = &[
+    ("token-01", "", ""),
+    ("token-02", "", "authorization: Bearer wrong\r\n"),
+    ("token-03", "", "authorization: Bearer \r\n"),
+    ("token-03", "", "authorization: Bearer\r\n"),
+    ("token-03", "", "authorization:\r\n"),
+    ("token-04", "", "authorization: Bearer <T>x\r\n"),
+    ("token-04", "", "authorization: Bearer <T> <T>\r\n"),
+    ("token-04", "", "authorization: Bearer <T>,Bearer <T>\r\n"),
+    (
+        "token-04",
+        "",
+        "authorization: Bearer <T>\r\nauthorization: Bearer <T>\r\n",
+    ),
+    ("token-04", "", "authorization: Bearer \"<T>\"\r\n"),
+    ("token-02", "", "authorization: <T>\r\n"),
+    ("token-02", "", "authorization: Basic <T>\r\n"),
+    ("token-02", "", "authorization: BearerX <T>\r\n"),
+    ("token-02", "", "x-authorization: Bearer <T>\r\n"),
+    ("token-02", "", "cookie: token=<T>\r\n"),
+    ("token-02", "", "cookie: authorization=Bearer <T>\r\n"),
+    ("token-02", "", "sec-websocket-protocol: bearer.<T>\r\n"),
+    (
+        "token-02",
+        "",
+        "sec-websocket-protocol: fastness.v1, bearer.<T>x\r\n",
+    ),
+    (
+        "token-02",
+        "",
+        "sec-websocket-protocol: fastness.v1, Bearer.<T>\r\n",
+    ),
+    (
+        "token-02",
+        "",
+        "authorization: Bearer wrong\r\nsec-websocket-protocol: fastness.v1, bearer.<T>\r\n",
+    ),
+    ("token-10", "?token=<T>", ""),
+    ("token-10", "?access_token=<T>", ""),
+    ("token-10", "?authorization=Bearer%20<T>", ""),
+    ("token-10", "?token=<T>", "authorization: Bearer wrong\r\n"),
+];
+
 #[tokio::test]
 async fn nothing_but_the_right_token_in_the_right_place_opens() {
     let server = serve(echo()).await;
     let host = "host: 127.0.0.1:<P>\r\n";
-    for (id, path, headers) in [
-        ("token-01", "/acp", ""),
-        ("token-02", "/acp", "authorization: Bearer wrong\r\n"),
-        ("token-03", "/acp", "authorization: Bearer \r\n"),
-        ("token-03", "/acp", "authorization: Bearer\r\n"),
-        ("token-03", "/acp", "authorization:\r\n"),
-        ("token-04", "/acp", "authorization: Bearer <T>x\r\n"),
-        ("token-04", "/acp", "authorization: Bearer <T> <T>\r\n"),
-        (
-            "token-04",
-            "/acp",
-            "authorization: Bearer <T>,Bearer <T>\r\n",
-        ),
-        (
-            "token-04",
-            "/acp",
-            "authorization: Bearer <T>\r\nauthorization: Bearer <T>\r\n",
-        ),
-        ("token-04", "/acp", "authorization: Bearer \"<T>\"\r\n"),
-        ("token-02", "/acp", "authorization: <T>\r\n"),
-        ("token-02", "/acp", "authorization: Basic <T>\r\n"),
-        ("token-02", "/acp", "authorization: BearerX <T>\r\n"),
-        ("token-02", "/acp", "x-authorization: Bearer <T>\r\n"),
-        ("token-02", "/acp", "cookie: token=<T>\r\n"),
-        ("token-02", "/acp", "cookie: authorization=Bearer <T>\r\n"),
-        ("token-02", "/acp", "sec-websocket-protocol: bearer.<T>\r\n"),
-        (
-            "token-02",
-            "/acp",
-            "sec-websocket-protocol: fastness.v1, bearer.<T>x\r\n",
-        ),
-        (
-            "token-02",
-            "/acp",
-            "sec-websocket-protocol: fastness.v1, Bearer.<T>\r\n",
-        ),
-        (
-            "token-02",
-            "/acp",
-            "authorization: Bearer wrong\r\nsec-websocket-protocol: fastness.v1, bearer.<T>\r\n",
-        ),
-        ("token-10", "/acp?token=<T>", ""),
-        ("token-10", "/acp?access_token=<T>", ""),
-        ("token-10", "/acp?authorization=Bearer%20<T>", ""),
-        ("token-10", "/ws?token=<T>", ""),
-        (
-            "token-10",
-            "/acp?token=<T>",
-            "authorization: Bearer wrong\r\n",
-        ),
-    ] {
-        let refused = upgrade(&server, path, &format!("{host}{headers}")).await;
-        assert_eq!(refused.status, 401, "{id} {path} {headers:?}: {refused}");
-        assert_eq!(refused.header("www-authenticate"), Some("Bearer"), "{id}");
-        assert!(
-            !refused.to_string().contains(server.token()),
-            "{id}: the token is echoed"
-        );
+    for (id, query, headers) in WRONG_TOKENS {
+        for path in ["/acp", "/ws"] {
+            let path = format!("{path}{query}");
+            let refused = upgrade(&server, &path, &format!("{host}{headers}")).await;
+            is_unauthorized(&server, &refused, &format!("{id} {path} {headers:?}"));
+        }
     }
     // A body is not waited for: the answer comes although none of it was sent.
     let announced =
         "host: 127.0.0.1:<P>\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n";
     let refused = knock(&server, "POST", "/acp", announced).await;
-    assert_eq!(refused.status, 401, "token-01: {refused}");
+    is_unauthorized(&server, &refused, "token-01");
     no_session_was_made(&server);
+}
+
+pub(crate) fn is_unauthorized(server: &Program, refused: &HttpAnswer, what: &str) {
+    assert_eq!(refused.status, 401, "{what}: {refused}");
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer"), "{what}");
+    let echoes = refused.to_string().contains(server.token());
+    assert!(!echoes, "{what}: the token is echoed");
 }
 
 #[tokio::test]
@@ -264,7 +184,7 @@ async fn a_token_that_was_replaced_opens_nothing() {
 }
 
 /// The paths that the server's sources route, so that none can be forgotten here.
-fn routes() -> Vec<String> {
+pub(crate) fn routes() -> Vec<String> {
     let mut folders =
         vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../server/src/http")];
     let mut routes = Vec::new();
@@ -290,7 +210,7 @@ fn routes() -> Vec<String> {
 }
 
 /// What anyone may ask for.
-const PUBLIC: &[&str] = &["/", "/health", "/ready", "/api/v1/login", "/assets"];
+pub(crate) const PUBLIC: &[&str] = &["/", "/health", "/ready", "/api/v1/login", "/assets"];
 
 #[tokio::test]
 async fn a_23_every_route_and_method_wants_the_token() {

@@ -93,7 +93,7 @@ async fn requests_that_two_parsers_read_differently_are_refused() {
 
 #[tokio::test]
 async fn an_expectation_does_not_hang() {
-    let server = serve(echo()).await;
+    let server = serve_with(echo(), &[("FASTNESS_LIMITS_BODY_MS", "400")]).await;
     let headers = "expect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: 5\r\n";
     let answer = request(&server, authorized(&server, "POST", "/acp", headers)).await;
     let refused_or_continued = answer.status == 100 || (400..=417).contains(&answer.status);

@@ -1,9 +1,10 @@
 //! Every case of `tests/data/jsonrpc.json`, and more of the same kinds, over WebSocket and stdio.
+//! The column `http_post` is driven by `remote_vectors`.
 //!
 //! A case is one frame and what comes back for it. Between two cases a request is sent that is
 //! always answered, so that "nothing comes back" is seen and not waited for.
 
-mod cases;
+pub(crate) mod cases;
 
 use serde_json::{Value, json};
 use testkit::script::{Script, stream};
@@ -74,6 +75,49 @@ const STORIES: &[(&str, &str)] = &[
         "the_end_of_input_in_mid_message_is_an_orderly_end",
     ),
     ("stdio-06", "a_closed_output_is_an_orderly_end"),
+];
+
+/// The same for the column `http_post`, where it says more than "n/a" and the case is no frame.
+const POST_STORIES: &[(&str, &str)] = &[
+    (
+        "parse-14",
+        "what_a_posted_string_may_hold_reaches_the_journal_unharmed",
+    ),
+    ("envelope-02", "of_a_posted_batch_nothing_is_carried_out"),
+    (
+        "envelope-16",
+        "a_posted_answer_to_another_clients_question_does_nothing",
+    ),
+    (
+        "envelope-17",
+        "nothing_is_posted_before_initialize_and_it_comes_once",
+    ),
+    (
+        "envelope-18",
+        "nothing_is_posted_before_initialize_and_it_comes_once",
+    ),
+    (
+        "id-12",
+        "a_posted_id_in_use_is_refused_and_its_first_user_unaffected",
+    ),
+    (
+        "id-13",
+        "the_same_id_on_two_http_connections_gets_two_answers",
+    ),
+    (
+        "http-02",
+        "json_may_be_spelt_in_any_way_and_nothing_else_is_taken",
+    ),
+    ("http-03", "requests_that_lead_nowhere_are_told_so"),
+    ("http-04", "requests_that_lead_nowhere_are_told_so"),
+    (
+        "http-05",
+        "a_first_message_opens_a_connection_and_delete_ends_it",
+    ),
+    (
+        "http-07",
+        "a_session_in_the_header_is_the_session_of_the_message",
+    ),
     ("http-12", "f_30_headers_that_never_finish_are_given_up"),
     ("http-13", "an_idle_keep_alive_connection_is_closed"),
     (
@@ -84,19 +128,28 @@ const STORIES: &[(&str, &str)] = &[
         "http-17",
         "requests_that_two_parsers_read_differently_are_refused",
     ),
+    (
+        "http-18",
+        "rapid_resets_end_the_connection_and_cost_others_nothing",
+    ),
+    (
+        "http-18",
+        "headers_without_end_end_the_connection_and_cost_others_nothing",
+    ),
+    (
+        "http-18",
+        "resets_that_the_server_is_tricked_into_end_the_connection",
+    ),
     ("http-21", "an_expectation_does_not_hang"),
-];
-
-/// Cases that need the Streamable HTTP transport. They move to [`STORIES`] with it, and so does
-/// the column `http_post` of every other case.
-const OF_STREAMABLE_HTTP: &[&str] = &[
-    "http-02", "http-03", "http-04", "http-05", "http-07", "http-18",
 ];
 
 const SOURCES: &[&str] = &[
     include_str!("faults.rs"),
     include_str!("hostile.rs"),
+    include_str!("http2.rs"),
     include_str!("liveness.rs"),
+    include_str!("remote_vectors.rs"),
+    include_str!("streamable.rs"),
     include_str!("vectors_frames.rs"),
     include_str!("vectors_http.rs"),
     include_str!("vectors_jsonrpc.rs"),
@@ -109,17 +162,22 @@ fn every_case_of_the_file_is_driven_by_a_test_that_exists() {
     for vector in vectors.as_array().unwrap() {
         let id = vector["id"].as_str().unwrap();
         let is_frame = driven.iter().any(|case| case.id == id);
-        let is_later = OF_STREAMABLE_HTTP.contains(&id);
-        let story = STORIES.iter().find(|(story, _)| *story == id);
-        assert!(
-            is_frame || is_later || story.is_some(),
-            "{id} is not driven"
-        );
-        if let Some((_, test)) = story {
-            let declared = format!("async fn {test}(");
-            let exists = SOURCES.iter().any(|source| source.contains(&declared));
-            assert!(exists, "{id}: there is no test {test}");
+        for (column, stories) in [("ws_or_stdio", STORIES), ("http_post", POST_STORIES)] {
+            let is_story = stories.iter().any(|(story, _)| *story == id);
+            let is_driven = is_frame || is_story;
+            assert_eq!(
+                is_driven,
+                vector[column] != "n/a",
+                "{id}: {column} is driven where it says something"
+            );
         }
+    }
+    for (id, test) in STORIES.iter().chain(POST_STORIES) {
+        let declared = format!("async fn {test}(");
+        let exists = SOURCES.iter().any(|source| source.contains(&declared));
+        assert!(exists, "{id}: there is no test {test}");
+        let is_case = vectors.as_array().unwrap().iter().any(|v| v["id"] == *id);
+        assert!(is_case, "{id} is no case");
     }
 }
 
@@ -165,6 +223,12 @@ async fn drive(client: &mut AcpClient) {
 async fn answers_to(client: &mut AcpClient, frame: &str) -> Vec<String> {
     let before = client.received().len();
     client.raw(frame).await;
+    list_behind(client, before).await
+}
+
+/// Sends a request that is always answered; gives what was said after the first `before` messages
+/// and is not its answer.
+pub(crate) async fn list_behind(client: &mut AcpClient, before: usize) -> Vec<String> {
     let id = json!(format!("behind {before}"));
     let request = client.start_as(id.clone(), "session/list", json!({})).await;
     client.wait(&request).await.unwrap();
@@ -176,7 +240,7 @@ async fn answers_to(client: &mut AcpClient, frame: &str) -> Vec<String> {
 }
 
 /// An error answer by its code and its id, the id as it was written.
-fn refused(answer: &str) -> Outcome {
+pub(crate) fn refused(answer: &str) -> Outcome {
     let parsed: Value = serde_json::from_str(answer).unwrap();
     let code = parsed["error"]["code"].as_i64().unwrap_or(0);
     let after = answer.split_once(r#""id":"#).unwrap().1;

@@ -164,6 +164,8 @@ impl Connection {
         meters::ATTACHES.of(entry.way.label()).count();
         // What the client waits for, it waits for still.
         let before = self.attachments.remove(&session);
+        let is_it = |leaving: &mut Attachment| leaving.handle.id() == session;
+        let closed: Vec<Attachment> = self.leaving.extract_if(.., is_it).collect();
         let waiting = before
             .as_ref()
             .map(|before| Arc::clone(&before.waiting))
@@ -172,13 +174,8 @@ impl Connection {
             waiting.show_own();
         }
         let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
-        let mut route = Route::new(&self.lanes, session, serial, stop.clone());
-        if !entry.is_read {
-            let settings = self.service.settings(snapshot.mode.name());
-            let sign =
-                (entry.way != Way::New).then(|| acp::config_option_update(session, &settings));
-            route = route.by_way_of(self.lanes.main(), sign);
-        }
+        let route = Route::new(&self.lanes, session, serial, stop.clone());
+        let route = self.by_way_of(route, (session, &snapshot), &entry);
         let reply = self.reply(session, &snapshot, resume_token.as_ref(), entry);
         let mut pump = Pump {
             service: Arc::clone(&self.service),
@@ -212,6 +209,10 @@ impl Connection {
         self.attachments.insert(session, attachment);
         let events = self.events.clone();
         self.service.connections.spawn(async move {
+            // Whoever closes a session and enters it again at once is first told of its end.
+            for mut closed in closed {
+                let _ = (&mut closed.stopped).await;
+            }
             if let Some(Attachment { stop, stopped, .. }) = before {
                 drop(stop);
                 pump.before = stopped.await.ok();
@@ -220,6 +221,21 @@ impl Connection {
             let _ = done.send(pump.run(reply).await);
             let _ = events.send(Event::Detached { session, serial }).await;
         });
+    }
+
+    /// The way that what leads up to the attachment takes.
+    fn by_way_of(
+        &self,
+        route: Route,
+        (session, snapshot): (SessionId, &Snapshot),
+        entry: &Entry,
+    ) -> Route {
+        if entry.is_read {
+            return route;
+        }
+        let settings = self.service.settings(snapshot.mode.name());
+        let sign = (entry.way != Way::New).then(|| acp::config_option_update(session, &settings));
+        route.by_way_of(self.lanes.main(), sign)
     }
 
     fn reply(

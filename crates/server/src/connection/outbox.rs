@@ -219,7 +219,8 @@ impl Outbox {
         }
     }
 
-    fn has_answer_room(&self) -> bool {
+    /// Whether the client has read enough of its answers.
+    pub(crate) fn has_answer_room(&self) -> bool {
         self.inner.answers.bytes.load(Ordering::Relaxed) < self.inner.bytes_max
             || self.queue().closed.is_some()
     }

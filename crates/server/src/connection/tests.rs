@@ -46,6 +46,7 @@ fn service() -> Service {
         greeting: None,
         hidden: Vec::new(),
         gate: Arc::clone(&gate),
+        web: None,
     });
     Service {
         sessions,

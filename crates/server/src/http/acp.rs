@@ -113,7 +113,8 @@ fn stream(service: &Arc<Service>, principal: &Principal, headers: &HeaderMap) ->
         Err(Refused::Conflict) => return conflict(),
         Err(Refused::TooMany) => {
             let message = "too many streams wait for sessions; enter one of them first";
-            return refusal(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
+            let refused = refusal(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message);
+            return try_later(refused);
         }
     };
     let mut response = Body::from_stream(open.into_bytes()).into_response();
@@ -187,8 +188,12 @@ async fn open(
     let opened = Remote::open(service, principal, slot, initialize).await;
     let (remote, answer) = opened.ok_or_else(too_many)?;
     let json = HeaderValue::from_static("application/json");
+    let is_refused = serde_json::from_str::<Answered>(&answer).is_ok_and(|a| a.error.is_some());
     let mut response = ([(header::CONTENT_TYPE, json)], answer).into_response();
-    if let Ok(id) = HeaderValue::from_str(remote.id.as_str()) {
+    if is_refused {
+        // Nothing can be done with it.
+        service.remotes.end(&remote);
+    } else if let Ok(id) = HeaderValue::from_str(remote.id.as_str()) {
         response.headers_mut().insert(CONNECTION, id);
     }
     Ok(response)
@@ -258,6 +263,11 @@ fn name_session(message: &mut Incoming, session: &str) -> Result<(), Response> {
 }
 
 #[derive(serde::Deserialize)]
+struct Answered {
+    error: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(serde::Deserialize)]
 struct Named {
     #[serde(default, rename = "sessionId", alias = "session_id")]
     session: Option<String>,
@@ -303,7 +313,14 @@ fn conflict() -> Response {
 
 fn too_many() -> Response {
     let message = "too many connections or requests; try again later";
-    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message);
+    try_later(refusal(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "overloaded",
+        message,
+    ))
+}
+
+fn try_later(mut response: Response) -> Response {
     let after = HeaderValue::from_static("1");
     response.headers_mut().insert(header::RETRY_AFTER, after);
     response

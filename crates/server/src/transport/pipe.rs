@@ -14,25 +14,37 @@ use crate::service::Service;
 /// Frames that may wait in each direction; the rest waits in the outbox or with the sender.
 const PIPE_FRAMES_MAX: usize = 256;
 
-/// Connects to `service` from within the process: frames to send, and frames to read.
+/// The two ends that a client within the process holds: frames to send, and frames to read.
+pub type Ends = (mpsc::Sender<String>, mpsc::Receiver<String>);
+
+/// Connects to `service` from within the process.
 ///
 /// # Errors
 /// If the service does not admit this process.
-pub fn connect(
-    service: &Arc<Service>,
-) -> Result<(mpsc::Sender<String>, mpsc::Receiver<String>), Unauthorized> {
+pub fn connect(service: &Arc<Service>) -> Result<Ends, Unauthorized> {
     let principal = service.admit(&auth::Credential::ThisProcess)?;
+    Ok(open(service, principal, Reach::Local, PIPE_FRAMES_MAX))
+}
+
+/// Connects as somebody who came over a network: with its deadlines and its pace, and with at most
+/// `frames_max` frames on the way to it.
+#[must_use]
+pub fn connect_as(service: &Arc<Service>, principal: Principal, frames_max: usize) -> Ends {
+    open(service, principal, Reach::Network, frames_max)
+}
+
+fn open(service: &Arc<Service>, principal: Principal, reach: Reach, frames_max: usize) -> Ends {
     let (to_agent, from_client) = mpsc::channel(PIPE_FRAMES_MAX);
-    let (to_client, from_agent) = mpsc::channel(PIPE_FRAMES_MAX);
-    serve(service, principal, from_client, to_client);
-    Ok((to_agent, from_agent))
+    let (to_client, from_agent) = mpsc::channel(frames_max);
+    serve(service, principal, reach, (from_client, to_client));
+    (to_agent, from_agent)
 }
 
 fn serve(
     service: &Arc<Service>,
     principal: Principal,
-    mut from_client: mpsc::Receiver<String>,
-    to_client: mpsc::Sender<String>,
+    reach: Reach,
+    (mut from_client, to_client): (mpsc::Receiver<String>, mpsc::Sender<String>),
 ) {
     let outbox = Outbox::new(service.limits.outbox_bytes_max);
     let (frames, inbound) = mpsc::channel(INBOUND_FRAMES_MAX);
@@ -42,7 +54,7 @@ fn serve(
         principal,
         source: inbound,
         lanes: Lanes::One(outbox.clone()),
-        reach: Reach::Local,
+        reach,
         trace: None,
     };
     service

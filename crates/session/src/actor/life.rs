@@ -69,6 +69,7 @@ impl SessionActor {
             idle_since: Instant::now(),
             stopping: None,
             deferred: Vec::new(),
+            parting: Vec::new(),
             ended: false,
         }
     }
@@ -133,8 +134,9 @@ impl SessionActor {
         }
     }
 
-    /// A damaged session cannot be opened, but its owner may delete it; one that another process
-    /// holds cannot be deleted, and its owner is told. `None`: there is nothing to delete.
+    /// A session that is damaged, or has no space to recover, cannot be opened, but its owner may
+    /// delete it; one that another process holds cannot be deleted, and its owner is told.
+    /// `None`: there is nothing to delete.
     async fn delete_unopened(
         &mut self,
         principal: Principal,
@@ -143,7 +145,8 @@ impl SessionActor {
         if !self.is_owner(&principal).await {
             return None;
         }
-        if !matches!(error, StoreError::Damaged { .. }) {
+        // Deleting needs neither a whole journal nor any space; it gives some back.
+        if !matches!(error, StoreError::Damaged { .. } | StoreError::Full) {
             return Some(Err(failure_kind(error)));
         }
         let (store, id) = (self.engine.store.clone(), self.id);
@@ -204,6 +207,9 @@ impl SessionActor {
 
     /// After everything is stored: starts what should run, and leaves when it is time.
     pub(super) async fn carry_on(&mut self) {
+        if self.turn.is_none() {
+            self.let_go();
+        }
         self.start_what_waits().await;
         if self.turn.is_some() && !self.must_interrupt() {
             return;
@@ -297,6 +303,7 @@ impl SessionActor {
             }
         }
         self.resume.save().await;
+        self.let_go();
         self.feed.end(ending);
         self.ended = true;
         self.directory.left(self.id).await;
@@ -310,6 +317,7 @@ impl SessionActor {
             meters::CLEANUP_FAILURES.count();
             tracing::error!(session = %self.id, %error, "the session was not deleted");
         }
+        self.let_go();
         self.feed.end(Ending::Deleted);
         self.ended = true;
         self.directory.left(self.id).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
 use agent::turn::{self, TurnInput};
-use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox};
+use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
 use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, TURN_REPORTS_MAX};
@@ -44,7 +44,10 @@ impl SessionActor {
         let seat = client.map(|client| ClientSeat::new(client, self.engine.limits.client_back));
         let input = TurnInput {
             model,
-            toolbox: Toolbox::new(roots).with_client(seat.clone()),
+            // One turn runs at a time, so a turn's share of the network is the session's.
+            toolbox: Toolbox::new(roots)
+                .with_client(seat.clone())
+                .with_web(self.engine.web.as_ref().map(Web::for_session)),
             budget: Budget::new(&self.engine.limits),
         };
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);

@@ -346,3 +346,13 @@ interrupt
 ",
     );
 }
+
+#[test]
+fn a_prompt_whose_turn_the_disk_lost_counts_as_interrupted_and_is_not_stored_twice() {
+    let mut state = SessionState::default();
+    let message = json!({"text": "hi", "blocks": [], "promptId": "a"}).to_string();
+    let message = Event::from_json("user.message", &message).unwrap();
+    state.apply(state.head().next(), &message);
+    let again = state.decide(command("prompt hi as a", &state));
+    assert_eq!(again, Err(Rejected::Repeated(Fate::interrupted())));
+}

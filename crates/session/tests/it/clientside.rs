@@ -133,6 +133,7 @@ async fn session() -> (Sessions, Attached, Attached) {
         greeting: None,
         hidden: Vec::new(),
         gate: Arc::new(Gate::this_process_only()),
+        web: None,
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),

@@ -44,6 +44,7 @@ impl World {
             greeting: None,
             hidden: Vec::new(),
             gate: Arc::clone(&gate),
+            web: None,
         });
         Self {
             _directory: directory,

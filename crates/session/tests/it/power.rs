@@ -9,12 +9,12 @@ use std::time::Duration;
 use auth::{Credential, Gate, Principal};
 use domain::clock::Timestamp;
 use domain::event::Text;
-use domain::{Event, Limits, SessionId};
+use domain::{Event, FailureKind, Limits, SessionId};
 use futures_util::{StreamExt, stream};
 use journal::FileStore;
 use journal::storage::power::PowerStorage;
 use llm::{Chunk, ChunkStream, Model, ModelRequest, Provider};
-use session::{Attached, Engine, Item, NewSession, Prompt, Sessions};
+use session::{AttachError, Attached, Engine, Entrance, From, Item, NewSession, Prompt, Sessions};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Losses differ by seed: some keep what was never synced, most do not.
@@ -61,14 +61,8 @@ struct Machine {
 impl Machine {
     async fn start(seed: u64, talker: Talker, limits: Limits) -> Self {
         let storage = PowerStorage::new(seed);
-        let sessions = Sessions::start(Engine {
-            store: FileStore::with_storage(Arc::new(storage.clone())),
-            provider: Arc::new(talker),
-            limits,
-            greeting: None,
-            hidden: Vec::new(),
-            gate: Arc::new(Gate::this_process_only()),
-        });
+        let store = FileStore::with_storage(Arc::new(storage.clone()));
+        let sessions = start(store, talker, limits);
         let new = NewSession {
             cwd: "/somewhere".to_owned(),
             additional_directories: Vec::new(),
@@ -128,6 +122,18 @@ impl Machine {
         );
         found
     }
+}
+
+fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
+    Sessions::start(Engine {
+        store,
+        provider: Arc::new(talker),
+        limits,
+        greeting: None,
+        hidden: Vec::new(),
+        gate: Arc::new(Gate::this_process_only()),
+        web: None,
+    })
 }
 
 fn somebody() -> Principal {
@@ -191,4 +197,28 @@ async fn f_03_while_text_flows_no_more_than_the_last_second_is_lost() {
         lost_something |= found.len() < shown.len();
     }
     assert!(lost_something, "this power loss loses nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn f_07_a_session_that_a_full_disk_keeps_from_being_opened_can_be_deleted() {
+    let talker = Talker {
+        count: 1,
+        every: Duration::ZERO,
+    };
+    let mut machine = Machine::start(1, talker, Limits::default()).await;
+    machine.next_text().await;
+    let (storage, id) = (machine.storage.clone(), machine.id);
+    storage.power_loss();
+    drop(machine);
+    // Its recovery would have to write.
+    storage.set_full(true);
+    let store = FileStore::with_storage(Arc::new(storage.clone()));
+    let sessions = start(store.clone(), talker, Limits::default());
+    let refused = sessions
+        .attach(id, Entrance::new(&somebody(), From::Start))
+        .await;
+    let full = AttachError::Failed(FailureKind::StorageFull);
+    assert_eq!(refused.err(), Some(full));
+    assert_eq!(sessions.delete(&somebody(), id).await, Ok(()));
+    assert!(!store.exists(id));
 }

@@ -157,7 +157,7 @@ async fn flood(server: &Program, stopped: watch::Receiver<bool>) -> usize {
     sent
 }
 
-async fn waits(socket: &mut RawSocket, requests: usize) -> Vec<Duration> {
+pub(super) async fn waits(socket: &mut RawSocket, requests: usize) -> Vec<Duration> {
     let mut waits = Vec::with_capacity(requests);
     for _ in 0..requests {
         let started = Instant::now();
@@ -169,7 +169,7 @@ async fn waits(socket: &mut RawSocket, requests: usize) -> Vec<Duration> {
     waits
 }
 
-fn p99(mut waits: Vec<Duration>) -> Duration {
+pub(super) fn p99(mut waits: Vec<Duration>) -> Duration {
     waits.sort_unstable();
     waits
         .get(waits.len() * 99 / 100)

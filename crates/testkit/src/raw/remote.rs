@@ -165,8 +165,9 @@ impl EventStream {
     /// The next event; `None` when the server has ended the stream.
     ///
     /// # Panics
-    /// If neither comes in time.
+    /// If neither comes in time, or the stream was refused.
     pub async fn next_event(&mut self) -> Option<SseEvent> {
+        assert_eq!(self.answer.status, 200, "no stream: {}", self.answer);
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);

@@ -1,0 +1,138 @@
+//! The operator's proxy: used only when it is set, and what is still judged on this side.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use netguard::{FetchError, Policy, Proxy, ProxyError, Refusal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+
+use crate::support::{Answers, Pipes, Servers, guard, head_of, ips, ok};
+
+fn through() -> Policy {
+    Policy {
+        proxy: Some("http://10.0.0.9:3128".parse().unwrap()),
+        ..Policy::default()
+    }
+}
+
+#[tokio::test]
+async fn plain_requests_name_the_whole_url_and_only_the_proxy_is_dialled() {
+    let resolver = Answers::new(|_, _| Ok(ips(&["127.0.0.1"])));
+    let asked = Arc::clone(&resolver.asked);
+    let servers = Servers::saying("by proxy");
+    let guard = guard(through(), resolver, servers.clone());
+    let response = guard.get("http://a.example/x?y").await.unwrap();
+    assert_eq!(response.body, "by proxy");
+    assert_eq!(servers.dialled(), ["10.0.0.9:3128".parse().unwrap()]);
+    assert!(servers.requests()[0].starts_with("GET http://a.example/x?y HTTP/1.1\r\n"));
+    assert_eq!(asked.load(Ordering::Relaxed), 0, "the proxy resolves");
+}
+
+#[tokio::test]
+async fn names_ports_and_literal_addresses_are_judged_before_the_proxy_is_asked() {
+    let servers = Servers::saying("x");
+    let resolver = Answers::new(|_, _| Err(io::ErrorKind::NotFound.into()));
+    let guard = guard(through(), resolver, servers.clone());
+    let closed = [
+        "http://localhost/",
+        "http://a.internal/",
+        "http://10.0.0.1/",
+        "http://a.example:22/",
+        "http://[::1]/",
+        "http://169.254.169.254/",
+    ];
+    for url in closed {
+        let refused = guard.get(url).await.unwrap_err().refusal();
+        let fits = matches!(
+            refused,
+            Some(Refusal::Name(_) | Refusal::Address(_) | Refusal::Port(_))
+        );
+        assert!(fits, "{url}: {refused:?}");
+    }
+    assert!(servers.dialled().is_empty());
+}
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel_to_the_name() {
+    let (report, mut reports) = mpsc::channel(4);
+    let pipes = Pipes::to(move |mut stream: DuplexStream| {
+        let report = report.clone();
+        async move {
+            report.send(head_of(&mut stream).await).await.unwrap();
+            stream
+                .write_all(b"HTTP/1.1 200 Connected\r\nx: y\r\n\r\n")
+                .await
+                .unwrap();
+            let first = stream.read_u8().await.unwrap();
+            report.send(format!("then {first}")).await.unwrap();
+        }
+    });
+    let guard = guard(through(), Answers::new(|_, _| Ok(Vec::new())), pipes);
+    let failed = guard.get("https://a.example/secret").await.unwrap_err();
+    assert!(matches!(failed, FetchError::Tls(_)), "{failed:?}");
+    let connect = "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n";
+    assert_eq!(reports.recv().await.unwrap(), connect);
+    assert_eq!(
+        reports.recv().await.unwrap(),
+        "then 22",
+        "a TLS handshake follows"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_declines_or_babbles_is_a_typed_error() {
+    let endless = format!("HTTP/1.1 200 OK\r\nx: {}", "y".repeat(100_000));
+    let answers = [
+        "HTTP/1.1 403 Forbidden\r\n\r\n".to_owned(),
+        "SOCKS?\r\n\r\n".to_owned(),
+        String::new(),
+        endless,
+    ];
+    for answer in answers {
+        let pipes = Pipes::to(move |mut stream: DuplexStream| {
+            let answer = answer.clone();
+            async move {
+                head_of(&mut stream).await;
+                // The guard may have heard enough.
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let guard = guard(through(), Answers::new(|_, _| Ok(Vec::new())), pipes);
+        let failed = guard.get("https://a.example/").await.unwrap_err();
+        assert!(matches!(failed, FetchError::Proxy(_)), "{failed:?}");
+        assert!(!failed.to_string().contains("10.0.0.9"), "{failed}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_proxy_the_server_itself_is_dialled() {
+    let servers = Servers::new(|_, _| Ok(ok("x")));
+    let resolver = Answers::new(|_, _| Ok(ips(&["1.1.1.1"])));
+    let guard = guard(Policy::default(), resolver, servers.clone());
+    guard.get("http://a.example/").await.unwrap();
+    assert_eq!(servers.dialled(), ["1.1.1.1:80".parse().unwrap()]);
+    assert!(servers.requests()[0].starts_with("GET / HTTP/1.1\r\n"));
+}
+
+#[test]
+fn a_proxy_is_written_as_a_plain_http_url() {
+    for text in [
+        "http://proxy.corp:3128",
+        "http://10.0.0.9:8080/",
+        "http://[fd00::1]:3128",
+    ] {
+        assert!(text.parse::<Proxy>().is_ok(), "{text}");
+    }
+    for text in [
+        "",
+        "proxy:3128",
+        "https://proxy:1",
+        "socks5://p:1",
+        "http://u:p@proxy:1",
+        "http://p/x",
+    ] {
+        assert_eq!(text.parse::<Proxy>(), Err(ProxyError), "{text}");
+    }
+}

@@ -1,0 +1,529 @@
+//! The world of one seed: its clients, its sessions, and the server's lives one after another.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other answer is wrong"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Door;
+use domain::{Limits, SessionId};
+use journal::FileStore;
+use journal::chance::Chance;
+use journal::storage::power::PowerStorage;
+use serde_json::Value;
+use server::{Remotes, Service, Slots};
+use session::{Engine, Sessions};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use wire::acp::ModelChoice;
+
+use super::client::{Asked, Client, Question};
+use super::model::Speaker;
+use super::record::{End, Record};
+use super::view::{Cursor, View};
+use super::{Grounds, Summary, Verdict};
+
+/// How long nobody must use a session before it leaves memory; odd, so that nobody acts then.
+pub(super) const GRACE: Duration = Duration::from_millis(20_001);
+
+/// Rounds of reading until everything that is on the way should have come.
+const ROUNDS_MAX: usize = 200;
+
+pub(super) struct World<'a> {
+    pub(super) grounds: &'a Grounds,
+    pub(super) chance: Chance,
+    pub(super) storage: PowerStorage,
+    pub(super) clients: Vec<Client>,
+    pub(super) records: BTreeMap<SessionId, Record>,
+    /// Sessions that this life of the server has not opened: their journals await recovery.
+    pub(super) unopened: BTreeSet<SessionId>,
+    /// Sessions that their owner has asked to delete.
+    pub(super) doomed: BTreeSet<SessionId>,
+    /// Prompts by the name their client gave them.
+    pub(super) prompts: BTreeMap<String, Prompt>,
+    pub(super) summary: Summary,
+    /// What happened last, for whoever looks for the cause.
+    trail: Vec<String>,
+}
+
+/// A prompt that some client sent.
+pub(super) struct Prompt {
+    pub(super) session: SessionId,
+    pub(super) client: usize,
+    pub(super) text: String,
+    pub(super) end: Option<End>,
+}
+
+/// One life of the server.
+pub(super) struct Life {
+    pub(super) service: Arc<Service>,
+    pub(super) began: Instant,
+    /// It is shutting down in order.
+    pub(super) is_draining: bool,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(seed: u64, grounds: &'a Grounds) -> Self {
+        Self {
+            grounds,
+            chance: Chance::new(seed),
+            storage: PowerStorage::new(!seed),
+            clients: Vec::new(),
+            records: BTreeMap::new(),
+            unopened: BTreeSet::new(),
+            doomed: BTreeSet::new(),
+            prompts: BTreeMap::new(),
+            summary: Summary::default(),
+            trail: Vec::new(),
+        }
+    }
+
+    /// A server with the journals that are there.
+    pub(super) fn begin(&mut self) -> Life {
+        self.summary.lives += 1;
+        self.unopened = self.records.keys().copied().collect();
+        let began = Instant::now();
+        let limits = Limits {
+            grace: GRACE,
+            // Little, so that slow readers are behind soon.
+            outbox_bytes_max: 2_000,
+            ..Limits::default()
+        };
+        let gate = Arc::clone(&self.grounds.gate);
+        let sessions = Sessions::start(Engine {
+            store: self.store(),
+            provider: Arc::new(Speaker { began }),
+            limits: limits.clone(),
+            greeting: Some("simulated".to_owned()),
+            hidden: vec![self.grounds.data()],
+            gate: Arc::clone(&gate),
+            web: None,
+        });
+        let name = "simulated".to_owned();
+        let service = Service {
+            sessions,
+            gate,
+            door: Door::new(0, &[], &[]),
+            slots: Slots::new(&limits),
+            limits,
+            model: ModelChoice {
+                value: name.clone(),
+                name,
+            },
+            data_dir: self.grounds.data(),
+            cwd: self.grounds.work(),
+            tokens_changed: tokio::sync::watch::Sender::new(()),
+            closing: CancellationToken::new(),
+            remotes: Remotes::default(),
+            connections: TaskTracker::new(),
+        };
+        Life {
+            service: Arc::new(service),
+            began,
+            is_draining: false,
+        }
+    }
+
+    pub(super) fn store(&self) -> FileStore {
+        FileStore::with_storage(Arc::new(self.storage.clone()))
+    }
+
+    pub(super) fn cwd(&self) -> String {
+        self.grounds.work().to_string_lossy().into_owned()
+    }
+
+    /// Notes what happens, for whoever looks for the cause.
+    pub(super) fn note(&mut self, what: impl Into<String>) {
+        self.trail.push(what.into());
+        if self.trail.len() > 40 {
+            self.trail.remove(0);
+        }
+    }
+
+    /// Adds what happened before to what is wrong.
+    pub(super) fn with_trail(&self, why: &str) -> String {
+        format!("{why}\nbefore that:\n  {}", self.trail.join("\n  "))
+    }
+
+    /// Connects a client as who it is.
+    pub(super) fn connect(&mut self, life: &Life, at: usize) -> Verdict {
+        let frames_max = [2, 16, 256][self.chance.index(3)];
+        let client = &mut self.clients[at];
+        let principal = self.grounds.people[client.who].clone();
+        let ends = if client.who == 0 && frames_max == 256 {
+            server::transport::pipe::connect(&life.service).map_err(|error| error.to_string())?
+        } else {
+            server::transport::pipe::connect_as(&life.service, principal, frames_max)
+        };
+        client.connected(ends);
+        Ok(())
+    }
+
+    /// Moves time on to the next even millisecond after `delay_ms`, when nothing is under way.
+    pub(super) async fn pass(&self, life: &Life, delay_ms: u64) {
+        let since = Instant::now().duration_since(life.began).as_millis();
+        let since = u64::try_from(since).unwrap_or(u64::MAX);
+        let until = (since + delay_ms.max(1)).next_multiple_of(2);
+        sleep_until(life.began + Duration::from_millis(until)).await;
+    }
+
+    /// Has every client read what has come, until nothing more comes, then checks everything.
+    pub(super) async fn settle(&mut self, life: &Life) -> Verdict {
+        let mut is_quiet = false;
+        for _ in 0..ROUNDS_MAX {
+            self.pass(life, 1).await;
+            if self.storage.is_dead() {
+                return Ok(());
+            }
+            let heard = self.hear_all(life)?;
+            if heard == 0 {
+                is_quiet = true;
+                break;
+            }
+        }
+        self.check(is_quiet && !life.is_draining)
+    }
+
+    /// Has every client read what has come; says how much it was.
+    pub(super) fn hear_all(&mut self, life: &Life) -> Result<u64, String> {
+        let mut heard = 0;
+        for at in 0..self.clients.len() {
+            while let Some(frame) = self.clients[at].hear() {
+                heard += 1;
+                self.on_frame(life, at, &frame).map_err(|why| {
+                    let name = &self.clients[at].name;
+                    format!("{name}: {why}\nat the frame {frame}")
+                })?;
+            }
+        }
+        self.summary.frames += heard;
+        Ok(heard)
+    }
+
+    fn on_frame(&mut self, life: &Life, at: usize, frame: &Value) -> Verdict {
+        let Some(method) = frame["method"].as_str() else {
+            return self.on_answer(life, at, frame);
+        };
+        let params = &frame["params"];
+        if method == "$/cancel_request" {
+            return self.on_withdrawn(at, &params["requestId"]);
+        }
+        let session: SessionId = params["sessionId"]
+            .as_str()
+            .and_then(|id| id.parse().ok())
+            .ok_or("a message that names no session")?;
+        let client = &mut self.clients[at];
+        let Some(line) = &mut client.line else {
+            return Ok(());
+        };
+        let owner = self.records.get(&session).map(|record| &record.owner);
+        if owner.is_some_and(|owner| owner != self.grounds.people[client.who].id()) {
+            return Err("a stranger was told".to_owned());
+        }
+        if method == "session/request_permission" {
+            line.heard.insert(frame["id"].to_string());
+        }
+        if line.reentering.contains(&session) || self.doomed.contains(&session) {
+            return Ok(());
+        }
+        let is_loading = line
+            .asked
+            .values()
+            .any(|asked| matches!(asked, Asked::Load(id) if *id == session));
+        if !line.inside.contains(&session) && !is_loading {
+            return Err("a message of a session that it has not entered".to_owned());
+        }
+        let Some(view) = client.views.get_mut(&session) else {
+            return Err("a message of a session that it does not follow".to_owned());
+        };
+        match method {
+            "session/update" => {
+                let prompt = params["_meta"]["fastness"]["promptId"].as_str();
+                if prompt.is_some_and(|prompt| line.fresh.contains(prompt)) {
+                    return Err("the echo of a prompt that this connection sent".to_owned());
+                }
+                view.update(params)
+            }
+            "_fastness/turn" if client.turns => view.turn(params),
+            "session/request_permission" => {
+                self.summary.questions += 1;
+                let call = params["toolCall"]["toolCallId"]
+                    .as_str()
+                    .unwrap_or_default();
+                let id = frame["id"].clone();
+                let question = Question { session, id };
+                match line.questions.insert(call.to_owned(), question) {
+                    None => Ok(()),
+                    Some(_) => Err("a question that is open here was asked again".to_owned()),
+                }
+            }
+            _ => Err("a message that it did not ask for".to_owned()),
+        }
+    }
+
+    fn on_withdrawn(&mut self, at: usize, id: &Value) -> Verdict {
+        self.summary.withdrawn += 1;
+        let Some(line) = &mut self.clients[at].line else {
+            return Ok(());
+        };
+        if !line.heard.contains(&id.to_string()) {
+            return Err("a question was taken back that was never asked".to_owned());
+        }
+        line.questions.retain(|_, question| question.id != *id);
+        Ok(())
+    }
+
+    fn on_answer(&mut self, life: &Life, at: usize, frame: &Value) -> Verdict {
+        let client = &mut self.clients[at];
+        let Some(line) = &mut client.line else {
+            return Ok(());
+        };
+        let asked = frame["id"].as_u64().and_then(|id| line.asked.remove(&id));
+        let asked = asked.ok_or("an answer to nothing that was asked, or a second one")?;
+        let (result, error) = (&frame["result"], &frame["error"]);
+        let code = error["code"].as_i64();
+        let is_draining = error["data"]["kind"] == "draining";
+        if is_draining && life.is_draining {
+            if let Asked::Load(session) | Asked::Resume(session, _) = asked {
+                line.reentering.remove(&session);
+            }
+            return Ok(());
+        }
+        let doomed = |session: &SessionId| self.doomed.contains(session);
+        match asked {
+            Asked::Load(session) | Asked::Resume(session, _) | Asked::Close(session)
+                if doomed(&session) && matches!(code, None | Some(-32002)) =>
+            {
+                Ok(())
+            }
+            Asked::Prompt(session, _) if doomed(&session) => Ok(()),
+            Asked::New if code.is_none() => self.on_new(at, result),
+            Asked::Load(session) if code.is_none() => self.on_entered(at, session, None, result),
+            Asked::Resume(session, cursor) if code.is_none() => {
+                self.on_entered(at, session, Some(cursor), result)
+            }
+            Asked::Prompt(session, prompt) => self.on_prompt_end(at, session, &prompt, frame),
+            Asked::Foreign("session/delete") if code.is_none() => Ok(()),
+            Asked::Foreign(_) if code == Some(-32002) => Ok(()),
+            Asked::Initialize | Asked::Other if code.is_none() => Ok(()),
+            Asked::Close(session) if matches!(code, None | Some(-32002)) => {
+                line.left(session);
+                Ok(())
+            }
+            other => Err(format!("{other:?} was answered otherwise")),
+        }
+    }
+
+    fn on_new(&mut self, at: usize, result: &Value) -> Verdict {
+        let id = result["sessionId"].as_str().and_then(|id| id.parse().ok());
+        let session: SessionId = id.ok_or("a new session without a name")?;
+        let client = &mut self.clients[at];
+        let owner = self.grounds.people[client.who].id().clone();
+        let mut view = View::whole();
+        view.token = token_in(result);
+        client.views.insert(session, view);
+        if let Some(line) = &mut client.line {
+            line.inside.insert(session);
+        }
+        match self.records.insert(session, Record::new(session, owner)) {
+            None => Ok(()),
+            Some(_) => Err("a new session has the name of another".to_owned()),
+        }
+    }
+
+    /// A client is let in: by load without, by resume with the cursor that it sent.
+    fn on_entered(
+        &mut self,
+        at: usize,
+        session: SessionId,
+        resumed: Option<Option<Cursor>>,
+        result: &Value,
+    ) -> Verdict {
+        self.read(session)?;
+        let client = &mut self.clients[at];
+        let Some(record) = self.records.get(&session) else {
+            return Err("let into a session that is not there".to_owned());
+        };
+        if let Some(line) = &mut client.line {
+            line.reentering.remove(&session);
+            line.inside.insert(session);
+            line.questions
+                .retain(|_, question| question.session != session);
+        }
+        let resync = result["_meta"]["fastness"]["resyncFrom"].as_u64();
+        match resumed {
+            None => {}
+            Some(None) => {
+                client.views.insert(session, View::from_head(record.head()));
+            }
+            Some(Some(cursor)) => {
+                self.summary.resumes += 1;
+                self.summary.resumes_inside += u64::from(cursor.offset > 0);
+                let voided = cursor
+                    .epoch
+                    .and_then(|epoch| record.voided_from(Some(epoch)));
+                let honest = voided.filter(|from| cursor.seq >= *from);
+                if resync != honest {
+                    return Err(format!(
+                        "{cursor:?} is void from {honest:?}, not {resync:?}"
+                    ));
+                }
+                if let (Some(from), Some(view)) = (resync, client.views.get_mut(&session)) {
+                    self.summary.resyncs += 1;
+                    view.drop_from(from);
+                }
+            }
+        }
+        if let Some(view) = client.views.get_mut(&session) {
+            view.token = token_in(result).or_else(|| view.token.take());
+        }
+        Ok(())
+    }
+
+    fn on_prompt_end(
+        &mut self,
+        at: usize,
+        session: SessionId,
+        prompt: &str,
+        frame: &Value,
+    ) -> Verdict {
+        let error = &frame["error"];
+        let code = error["code"].as_i64();
+        if matches!(code, Some(-32010 | -32012 | -32002)) {
+            // Not taken; it may be sent again.
+            let line = self.clients[at].line.as_mut();
+            if let Some(line) = line.filter(|_| code == Some(-32002)) {
+                line.left(session);
+            }
+            return Ok(());
+        }
+        self.read(session)?;
+        let client = &self.clients[at];
+        let record = self.records.get(&session).ok_or("no such session")?;
+        let Some((seq, end)) = record.end_of(prompt) else {
+            // Who leaves while a turn goes on that somebody else started is let off.
+            let line = client.line.as_ref();
+            let leaves = line.is_some_and(|line| line.is_leaving(session));
+            return match leaves && frame["result"]["stopReason"] == "cancelled" {
+                true => Ok(()),
+                false => Err("a prompt was answered whose turn has not ended".to_owned()),
+            };
+        };
+        let told = match (&end, frame["result"]["stopReason"].as_str(), code) {
+            (End::Stopped(reason), Some(told), None) => serde_json::json!(reason) == told,
+            (End::Dropped, Some(told), None) => told == "cancelled",
+            (End::Failed(kind), None, Some(_)) => error["data"]["kind"] == kind.as_str(),
+            (End::Interrupted, None, Some(_)) => error["data"]["kind"] == "interrupted",
+            _ => false,
+        };
+        if !told {
+            return Err(format!(
+                "the prompt ended as {end:?}, its client was told otherwise"
+            ));
+        }
+        if client.is_inside(session)
+            && let Some(view) = client.views.get(&session)
+        {
+            let own = client.own.get(&session).cloned().unwrap_or_default();
+            view.check(record, client.turns, &own, seq)
+                .map_err(|why| format!("answered before all was shown: {why}"))?;
+        }
+        self.summary.answered += 1;
+        if let Some(prompt) = self.prompts.get_mut(prompt) {
+            self.summary.repeated += u64::from(prompt.end.is_some());
+            match prompt.end.replace(end.clone()) {
+                Some(before) if before != end => {
+                    return Err(format!("the prompt ended as {before:?} and as {end:?}"));
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads on in a session's journal; from its start if this life of the server just opened it.
+    pub(super) fn read(&mut self, session: SessionId) -> Verdict {
+        let store = self.store();
+        let Some(record) = self.records.get_mut(&session) else {
+            return Ok(());
+        };
+        if self.unopened.remove(&session) {
+            record.read_again(&store)
+        } else {
+            record.read_on(&store)
+        }
+    }
+
+    /// Everything that must hold at every moment; `is_quiet` when nothing is on the way.
+    pub(super) fn check(&mut self, is_quiet: bool) -> Verdict {
+        let store = self.store();
+        for (id, record) in &mut self.records {
+            if self.unopened.contains(id) || self.doomed.contains(id) {
+                continue;
+            }
+            record.read_on(&store)?;
+            record.check()?;
+            for client in &self.clients {
+                let Some(view) = client.views.get(id) else {
+                    continue;
+                };
+                let own = client.own.get(id).cloned().unwrap_or_default();
+                // Who has not come back since may hold what recovery had to cut.
+                let away = (!client.is_inside(*id)).then(|| view.as_of(record));
+                let view = away.as_ref().unwrap_or(view);
+                view.check(record, client.turns, &own, 0)
+                    .map_err(|why| format!("{} in session {id}: {why}", client.name))?;
+                if is_quiet {
+                    check_questions(client, record)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whoever can answer is asked what is open, and nothing else.
+fn check_questions(client: &Client, record: &Record) -> Verdict {
+    let line = client.line.as_ref().filter(|line| !line.is_stalled);
+    let Some(line) =
+        line.filter(|line| line.inside.contains(&record.id) && !line.is_leaving(record.id))
+    else {
+        return Ok(());
+    };
+    let open = record.open_questions();
+    for (call, question) in &line.questions {
+        if question.session == record.id && !open.values().any(|other| other == call) {
+            return Err(format!(
+                "{} still waits to answer for {call}, which is settled",
+                client.name
+            ));
+        }
+    }
+    for call in open.values() {
+        if !line.questions.contains_key(call) && !line.answered.contains(call) {
+            return Err(format!("{} was not asked for {call}", client.name));
+        }
+    }
+    Ok(())
+}
+
+fn token_in(result: &Value) -> Option<String> {
+    let token = result["_meta"]["fastness"]["resumeToken"].as_str();
+    token.map(ToOwned::to_owned)
+}
+
+/// A runtime whose time moves on only when nobody has anything to do.
+pub(super) fn paused_runtime() -> Result<Runtime, String> {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .max_blocking_threads(4)
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))
+}

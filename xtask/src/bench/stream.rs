@@ -1,0 +1,278 @@
+//! `cargo xtask bench stream`: how fast turns and their text flow, to one client and to many.
+
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::client::{Client, Socket, connect};
+use super::journal::{CWD, write_session};
+use super::latency::{Disk, bare_frames};
+use super::program::{Server, open_files_max, write_script};
+use super::table::{Row, Samples, Table, mebibytes, time};
+use super::{Group, Plan, because};
+use crate::Failure;
+
+mod clock;
+
+/// What is measured.
+pub(super) const GROUPS: &[(&str, Group)] = &[
+    ("turns per second", turns_per_second),
+    ("chunk to frame", clock::measure),
+    ("long turn", long_turn),
+    ("observers", observers),
+    ("replay", replay),
+    ("attached sessions", attached_sessions),
+];
+
+/// Chunks of the long turn.
+const LONG_CHUNKS: usize = 20_000;
+
+/// Those who watch one session.
+const OBSERVERS: usize = 1_000;
+
+/// Chunks that the observers watch.
+const WATCHED_CHUNKS: usize = 200;
+
+/// How long the turns of one row are counted.
+const COUNTED: Duration = Duration::from_secs(4);
+
+/// Turns per second, each on disk before it is answered.
+fn turns_per_second(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
+    for sessions in [1, 16, 64, 256] {
+        let folder = plan.scratch()?;
+        let script = write_script(folder.path(), &json!([{"text": "hello"}]))?;
+        let server = Server::start(plan, &folder.path().join("data"), &script)?;
+        let turns = turns_in(&server, sessions, folder.path())?;
+        drop(server);
+        let syncs = syncs_in(sessions, folder.path())?;
+        table.push(Row {
+            what: &format!("turns per second, {sessions} sessions at once"),
+            measured: format!("{turns:.0}/s"),
+            beside: format!("write + fdatasync, {sessions} files: {syncs:.0}/s"),
+            ratio: Some(turns / syncs),
+            aim: if sessions == 64 { "≥ 5,000/s" } else { "" },
+        });
+    }
+    Ok(())
+}
+
+/// Prompts in `sessions` sessions at once; gives turns per second.
+fn turns_in(server: &Server, sessions: usize, cwd: &Path) -> Result<f64, Failure> {
+    // Few threads with several sessions each: the client must not be what is measured.
+    let threads = sessions.min(4);
+    let start = Arc::new(Barrier::new(threads));
+    let mut workers = Vec::new();
+    for worker in 0..threads {
+        let share = sessions / threads + usize::from(worker < sessions % threads);
+        let mut clients = Vec::new();
+        for _ in 0..share {
+            let mut client = Client::initialize(connect(server)?)?;
+            let session = client.new_session(cwd)?;
+            client.prompt(&session)?;
+            clients.push((client, session));
+        }
+        let start = Arc::clone(&start);
+        workers.push(thread::spawn(move || {
+            start.wait();
+            let (started, mut turns) = (Instant::now(), 0_usize);
+            while started.elapsed() < COUNTED {
+                for (client, session) in &mut clients {
+                    client.begin_prompt(session)?;
+                }
+                for (client, _) in &mut clients {
+                    client.finish()?;
+                    turns += 1;
+                }
+            }
+            Ok::<f64, Failure>(turns as f64 / started.elapsed().as_secs_f64())
+        }));
+    }
+    sum(workers)
+}
+
+/// Writes and syncs in `files` files at once; gives syncs per second.
+fn syncs_in(files: usize, folder: &Path) -> Result<f64, Failure> {
+    let start = Arc::new(Barrier::new(files));
+    let mut workers = Vec::new();
+    for number in 0..files {
+        let place = folder.join(format!("bare-{number}"));
+        std::fs::create_dir_all(&place).map_err(because("cannot make a folder"))?;
+        let (mut disk, start) = (Disk::open(&place)?, Arc::clone(&start));
+        workers.push(thread::spawn(move || {
+            start.wait();
+            let (started, mut syncs) = (Instant::now(), 0_usize);
+            while started.elapsed() < COUNTED {
+                disk.sync()?;
+                syncs += 1;
+            }
+            Ok::<f64, Failure>(syncs as f64 / started.elapsed().as_secs_f64())
+        }));
+    }
+    sum(workers)
+}
+
+fn sum(workers: Vec<thread::JoinHandle<Result<f64, Failure>>>) -> Result<f64, Failure> {
+    let mut total = 0.0;
+    for worker in workers {
+        total += worker
+            .join()
+            .map_err(|_| "a worker panicked".to_owned())??;
+    }
+    Ok(total)
+}
+
+/// One turn of very many chunks beside a bare WebSocket that sends as many frames.
+fn long_turn(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
+    let folder = plan.scratch()?;
+    let steps = json!([{"text": "word ", "repeat": LONG_CHUNKS, "everyMs": 0}]);
+    let script = write_script(folder.path(), &steps)?;
+    let server = Server::start(plan, &folder.path().join("data"), &script)?;
+    let mut client = Client::initialize(connect(&server)?)?;
+    let session = client.new_session(folder.path())?;
+    let (mut turns, mut updates) = (Vec::new(), 0);
+    for _ in 0..5 {
+        let started = Instant::now();
+        updates = client.prompt(&session)?.updates;
+        turns.push(started.elapsed());
+    }
+    let (turns, bare) = (
+        Samples::new(turns),
+        Samples::new(bare_frames(LONG_CHUNKS, 5)?),
+    );
+    table.push(Row {
+        what: &format!("turn of {LONG_CHUNKS} chunks"),
+        measured: format!("{} in {updates} updates", time(turns.p50())),
+        beside: format!("as many bare frames {}", time(bare.p50())),
+        ratio: turns.ratio(&bare),
+        aim: "≤ 2×",
+    });
+    Ok(())
+}
+
+/// One session that a thousand clients watch.
+fn observers(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
+    let folder = plan.scratch()?;
+    let steps = json!([{"text": "word ", "repeat": WATCHED_CHUNKS, "everyMs": 0}]);
+    let script = write_script(folder.path(), &steps)?;
+    let server = Server::start(plan, &folder.path().join("data"), &script)?;
+    let mut client = Client::initialize(connect(&server)?)?;
+    let session = client.new_session(folder.path())?;
+    let alone = Instant::now();
+    client.prompt(&session)?;
+    let alone = alone.elapsed();
+    let count = OBSERVERS.min(plan.sockets);
+    let mut watchers = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut watcher = Client::initialize(connect(&server)?)?;
+        watcher.load(&session, folder.path())?;
+        watchers.push(watcher);
+    }
+    let started = Instant::now();
+    client.prompt(&session)?;
+    let prompted = started.elapsed();
+    let mut frames = 0;
+    for watcher in &mut watchers {
+        frames += watcher.read_text("word ".len() * WATCHED_CHUNKS)?;
+    }
+    let all = started.elapsed();
+    table.push(Row {
+        what: &format!("turn of {WATCHED_CHUNKS} chunks that {count} clients watch"),
+        measured: format!("{} to the last of them", time(all)),
+        beside: format!(
+            "its own client {}; {} with nobody watching",
+            time(prompted),
+            time(alone)
+        ),
+        ratio: None,
+        aim: "",
+    });
+    table.push(Row {
+        what: "updates per second to all who watch",
+        measured: format!(
+            "{:.0}/s in {frames} frames",
+            frames as f64 / all.as_secs_f64()
+        ),
+        beside: String::new(),
+        ratio: None,
+        aim: "",
+    });
+    Ok(())
+}
+
+/// Loading a session of a hundred thousand events.
+fn replay(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
+    let folder = plan.scratch()?;
+    let events = plan.large_events.min(100_000);
+    let data = folder.path().join("data");
+    let session = write_session(&data, events)?;
+    let script = write_script(folder.path(), &json!([{"text": "hello"}]))?;
+    let server = Server::start(plan, &data, &script)?;
+    let mut client = Client::initialize(connect(&server)?)?;
+    let started = Instant::now();
+    let updates = client.load(&session, Path::new(CWD))?;
+    let loaded = started.elapsed();
+    let started = Instant::now();
+    let path = data.join("sessions").join(&session).join("events.jsonl");
+    let text = std::fs::read_to_string(path).map_err(because("cannot read the journal"))?;
+    for line in text.lines() {
+        let parsed: Value = serde_json::from_str(line).map_err(because("not JSON"))?;
+        drop(parsed);
+    }
+    let parsed = started.elapsed();
+    table.push(Row {
+        what: &format!("`session/load` of {events} events"),
+        measured: format!("{} in {updates} updates", time(loaded)),
+        beside: format!("serde_json parsing the file {}", time(parsed)),
+        ratio: Some(loaded.as_secs_f64() / parsed.as_secs_f64()),
+        aim: "",
+    });
+    Ok(())
+}
+
+/// Ten thousand sessions that clients are attached to and do nothing with.
+fn attached_sessions(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
+    let folder = plan.scratch()?;
+    let script = write_script(folder.path(), &json!([{"text": "hello"}]))?;
+    let server = Server::start(plan, &folder.path().join("data"), &script)?;
+    let before = server.running.resident_bytes()?;
+    let mut clients: Vec<Client<Socket>> = Vec::new();
+    let room = open_files_max().saturating_sub(SPARE_FILES) / FILES_PER_SESSION;
+    let count = plan
+        .sockets
+        .min(usize::try_from(room).unwrap_or(usize::MAX));
+    for number in 0..count {
+        if number % SESSIONS_PER_CLIENT == 0 {
+            clients.push(Client::initialize(connect(&server)?)?);
+        }
+        let client = clients.last_mut().ok_or("no client")?;
+        client.new_session(folder.path())?;
+    }
+    let after = server.running.resident_bytes()?;
+    let each = after.saturating_sub(before) / count.max(1) as u64;
+    table.push(Row {
+        what: &format!("memory with {count} attached idle sessions"),
+        measured: mebibytes(after),
+        beside: format!("{} before; {each} bytes each", mebibytes(before)),
+        ratio: None,
+        aim: "≤ 150 MB",
+    });
+    Ok(())
+}
+
+/// Files that a session in memory has open: its journal, its open message, its lock.
+const FILES_PER_SESSION: u64 = 3;
+
+/// Open files that sessions may not take.
+const SPARE_FILES: u64 = 1_000;
+
+/// Sessions that one client of [`attached_sessions`] holds.
+const SESSIONS_PER_CLIENT: usize = 50;
+
+/// Bytes of the agent's text in a message, if it is an update with some.
+pub(super) fn text_bytes(message: &Value) -> usize {
+    let text = message["params"]["update"]["content"]["text"].as_str();
+    text.map_or(0, str::len)
+}
