@@ -1,6 +1,8 @@
 //! Connections and sessions together, as clients meet them: the seeded simulation of
 //! [`testkit::simulation`].
 
+#![expect(clippy::unwrap_used, reason = "a story that cannot be told has failed")]
+
 mod races;
 mod resume;
 
