@@ -144,6 +144,10 @@ pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
 /// How long a command may run at most, whatever it says: a turn waits for it.
 pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
+/// How long the last output of a process that has ended is waited for: it is in the pipe already,
+/// unless somebody who left its group holds the pipe open.
+pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 

@@ -4,11 +4,13 @@
 //! Files are reached only through [`roots::Roots`], beneath the session's directories; or on the
 //! machine of the client that prompted, through [`client_side`], by paths that `Roots` has checked.
 //! The network is reached only through [`web`], whose guard judges every address a model names.
+//! Processes are started only by [`sandbox`].
 //! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
 mod builtin;
 pub mod client_side;
 pub mod roots;
+pub mod sandbox;
 mod toolbox;
 pub mod web;
 
