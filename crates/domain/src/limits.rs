@@ -249,6 +249,9 @@ pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
 /// Bytes read of a local model server's list of models.
 pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Models of a local server that are offered for choosing: a list that a person can still read.
+pub const MODELS_OFFERED_MAX: usize = 64;
+
 /// Updates of one prompt that wait in the client library; small, so that a caller who does not read
 /// is felt by the server, whose journal keeps the rest.
 pub const CLIENT_UPDATES_MAX: usize = 256;

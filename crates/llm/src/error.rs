@@ -26,6 +26,9 @@ pub enum ModelError {
         /// What it said, made fit for people.
         message: String,
     },
+    /// The conversation does not fit into the model's context window. A shorter one may.
+    #[error("the conversation is longer than the model can read")]
+    ContextTooLong,
     /// No connection to the model's server came about.
     #[error("the model's server could not be reached (tried {tries} times)")]
     Unreachable {
@@ -69,9 +72,11 @@ impl ModelError {
     pub fn to_turn_error(&self) -> TurnError {
         let kind = match self {
             Self::Timeout { .. } => FailureKind::ModelTimeout,
-            Self::Failed { .. } | Self::Unreachable { .. } | Self::Cut | Self::Unusable { .. } => {
-                FailureKind::ModelError
-            }
+            Self::Failed { .. }
+            | Self::ContextTooLong
+            | Self::Unreachable { .. }
+            | Self::Cut
+            | Self::Unusable { .. } => FailureKind::ModelError,
         };
         TurnError::new(kind, self.to_string())
     }

@@ -4,16 +4,20 @@
 //! what all share is here: [`model`] the words, `deadline` and `retry` the waiting, `http` the
 //! one HTTP client. Nothing in this crate reads the environment.
 
+mod catalog;
 mod choose;
 mod deadline;
 mod error;
 mod http;
+mod known;
 pub mod model;
 mod probe;
 mod providers;
 mod retry;
 mod secret;
+mod sources;
 
+pub use catalog::{Catalog, ModelOption, Models};
 pub use choose::{Choice, ChooseError, ModelSettings, choose};
 pub use error::{ModelError, Wait};
 pub use model::{

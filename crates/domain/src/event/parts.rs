@@ -160,6 +160,25 @@ pub struct Usage {
     /// Tokens read from the provider's cache, a part of `input_tokens`.
     #[serde(skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
+    /// Tokens put into the provider's cache, a part of `input_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
+    /// Tokens thought and not shown as an answer, a part of `output_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub thought_tokens: u64,
+    /// The price in billionths of a US dollar; `None` where the model's price is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<u64>,
+}
+
+impl Usage {
+    /// The price in US dollars, for people to read.
+    #[must_use]
+    pub fn cost_usd(&self) -> Option<f64> {
+        // Exact up to nine million dollars.
+        #[expect(clippy::cast_precision_loss, reason = "nobody pays 2^53 billionths")]
+        self.cost_nano_usd.map(|nanos| nanos as f64 / 1e9)
+    }
 }
 
 impl std::ops::AddAssign for Usage {
@@ -167,6 +186,13 @@ impl std::ops::AddAssign for Usage {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.cached_tokens += other.cached_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.thought_tokens += other.thought_tokens;
+        // A sum holds what is known of it: a call without a price adds nothing.
+        self.cost_nano_usd = match (self.cost_nano_usd, other.cost_nano_usd) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
     }
 }
 

@@ -57,6 +57,10 @@ fn every_known_event_keeps_its_fields_and_its_name() {
             json!({"turn": 1, "inputTokens": 3, "outputTokens": 4}),
         ),
         (
+            "usage",
+            json!({"turn": 1, "inputTokens": 9, "outputTokens": 4, "cachedTokens": 3, "cacheWriteTokens": 2, "thoughtTokens": 1, "costNanoUsd": 70_500}),
+        ),
+        (
             "result",
             json!({"turn": 1, "error": {"kind": "model_timeout", "message": "late"}}),
         ),

@@ -303,6 +303,7 @@ impl From<UsageBody> for Usage {
             input_tokens: body.prompt_tokens.unwrap_or(0),
             output_tokens: body.completion_tokens.unwrap_or(0),
             cached_tokens: cached.unwrap_or(0),
+            ..Self::default()
         }
     }
 }
