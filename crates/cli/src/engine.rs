@@ -58,6 +58,7 @@ pub(crate) async fn start(
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
+        operator: Arc::new(settings.operator.clone()),
     });
     let service = Service {
         sessions,

@@ -25,6 +25,7 @@ impl SessionActor {
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
     /// it offers that, else on the server.
     pub(super) fn start_turn(&mut self, prompter: Option<Prompter>) {
+        let view = self.view();
         let Some(open) = &self.open else { return };
         let model = self
             .model
@@ -49,6 +50,8 @@ impl SessionActor {
                 .with_client(seat.clone())
                 .with_web(self.engine.web.as_ref().map(Web::for_session)),
             budget: Budget::new(&self.engine.limits),
+            view,
+            turn,
         };
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
@@ -92,6 +95,7 @@ impl SessionActor {
     pub(super) async fn on_report(&mut self, report: Option<Report>) {
         match report {
             Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Note(note)) => self.stage(Command::Note(note)),
             Some(Report::Usage(usage)) => self.stage(Command::RecordUsage(usage)),
             Some(Report::Context { reply }) => {
                 self.commit().await;
@@ -137,6 +141,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -147,6 +152,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
             });
         }
         self.stage(Command::Propose(calls));
