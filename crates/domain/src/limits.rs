@@ -111,6 +111,10 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// A conversation larger than this is read from the journal for each turn instead of kept.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// How long after a turn a session keeps its conversation and newest events in memory: a person
+/// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.
+pub const SESSION_WARM_TIME: Duration = Duration::from_secs(60);
+
 /// Characters of a web page in one tool result: about ten thousand tokens; the rest is read by
 /// offset.
 pub const WEB_WINDOW_CHARS_MAX: usize = 40_000;
