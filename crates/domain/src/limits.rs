@@ -253,6 +253,10 @@ pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
 /// Bytes read of a local model server's list of models.
 pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes that one session's model keeps of its sealed thoughts: they are a few kilobytes per step,
+/// and only those of the running turn are needed.
+pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Models of a local server that are offered for choosing: a list that a person can still read.
 pub const MODELS_OFFERED_MAX: usize = 64;
 
