@@ -31,6 +31,7 @@ mod remote_clients;
 mod remote_http2;
 mod remote_tools;
 mod remote_vectors;
+mod resume;
 mod serve;
 mod sessions;
 mod sessions_cli;
