@@ -93,8 +93,9 @@ impl Http {
         let mut roots = rustls::RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
         };
-        for authority in &self.authorities {
-            roots.add(authority.clone()).ok()?;
+        let (_, ignored) = roots.add_parsable_certificates(self.authorities.iter().cloned());
+        if ignored > 0 {
+            tracing::warn!(ignored, "certificate authorities that cannot be used");
         }
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

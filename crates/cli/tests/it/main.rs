@@ -23,6 +23,7 @@ mod listening;
 mod liveness;
 mod logs;
 mod metrics;
+mod models;
 mod peers;
 mod peers_rust;
 mod prompts;
