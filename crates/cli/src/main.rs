@@ -1,6 +1,7 @@
 //! The program `fastness`: parses, resolves, runs one command, and reports how it went.
 
 mod acp;
+mod approve;
 mod args;
 mod ask;
 mod doctor;
@@ -67,6 +68,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         Command::Fetch(args) => fetch::run(args, settings).await,
         Command::Open(args) => open::run(args, settings),
         Command::Acp(_) => acp::run(settings).await,
+        Command::Approve(args) => approve::run(args, settings),
         Command::Sessions(args) => sessions::run(args, settings).await,
         Command::Token(args) => token::run(args, settings),
     }

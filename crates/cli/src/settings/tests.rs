@@ -202,7 +202,7 @@ fn the_operators_file_is_strict_and_below_the_environment() {
     assert_eq!(settings.limits.grace, Duration::from_millis(7));
     assert!(!settings.network.policy.allow_private_networks);
 
-    write("[models]\nmodel = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n");
+    write("[models]\ndefault = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n");
     let settings = resolve("fastness serve", &variables).unwrap();
     assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));
     assert_eq!(settings.model.context_window, Some(9_000));
