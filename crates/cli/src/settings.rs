@@ -79,6 +79,12 @@ impl Environment {
         Some(value.as_str()).filter(|value| !value.is_empty())
     }
 
+    /// Everything that is set.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variables = self.variables.iter();
+        variables.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     #[cfg(test)]
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
