@@ -111,6 +111,10 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// A conversation larger than this is read from the journal for each turn instead of kept.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// How long after a turn a session keeps its conversation and newest events in memory: a person
+/// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.
+pub const SESSION_WARM_TIME: Duration = Duration::from_secs(60);
+
 /// Characters of a web page in one tool result: about ten thousand tokens; the rest is read by
 /// offset.
 pub const WEB_WINDOW_CHARS_MAX: usize = 40_000;
@@ -271,6 +275,10 @@ pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
 
 /// Bytes read of a local model server's list of models.
 pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes that one session's model keeps of its sealed thoughts: they are a few kilobytes per step,
+/// and only those of the running turn are needed.
+pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Models of a local server that are offered for choosing: a list that a person can still read.
 pub const MODELS_OFFERED_MAX: usize = 64;

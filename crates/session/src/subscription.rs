@@ -65,7 +65,7 @@ pub struct Subscription {
     progress: watch::Receiver<Board>,
     /// How much of the progress was handed over.
     progress_seen: u64,
-    reader: Option<Reader>,
+    reader: Option<Box<Reader>>,
     cursor: Cursor,
     /// A message is open at the cursor; its end event has not been passed.
     in_message: bool,
@@ -150,6 +150,8 @@ impl Subscription {
             if head.ended.is_some() {
                 return Ok(None);
             }
+            // Whoever has caught up needs no open file and no room; it may wait for days.
+            (self.reader, self.fetched) = (None, VecDeque::new());
             tokio::select! {
                 biased;
                 rung = self.head.changed() => if rung.is_err() {
@@ -301,7 +303,10 @@ impl Subscription {
     ) -> Result<T, StoreError> {
         let (id, store, reader) = (self.id, self.store.clone(), self.reader.take());
         let (reader, done) = blocking(move || {
-            let mut reader = reader.map_or_else(|| store.reader(id), Ok)?;
+            let mut reader = match reader {
+                Some(reader) => reader,
+                None => Box::new(store.reader(id)?),
+            };
             let done = work(&mut reader)?;
             Ok((reader, done))
         })

@@ -24,6 +24,17 @@ pub struct Library {
     problems: Vec<String>,
 }
 
+/// What is wanted of a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Everything.
+    All,
+    /// Only skills.
+    Skills,
+    /// Only commands.
+    Commands,
+}
+
 /// A skill or a command.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -57,6 +68,15 @@ impl Library {
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// Leaves out what is not wanted.
+    pub fn keep(&mut self, keeps: Kept) {
+        match keeps {
+            Kept::All => {}
+            Kept::Skills => self.commands.clear(),
+            Kept::Commands => self.skills.clear(),
+        }
     }
 
     /// The skill called `name`.
