@@ -13,6 +13,7 @@ use server::Service;
 use session::{Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::shell::Shell;
 use wire::acp::ModelChoice;
 
 use crate::settings::Settings;
@@ -59,6 +60,10 @@ pub(crate) async fn start(
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
+        shell: Some(Shell::new(
+            settings.environment.variables(),
+            data_dir.join("sessions"),
+        )),
     });
     let service = Service {
         sessions,

@@ -10,6 +10,7 @@ mod backpressure;
 mod bodies;
 mod clientside;
 mod coming_back;
+mod commands;
 mod durability;
 mod faults;
 mod fetch;

@@ -191,8 +191,8 @@ async fn a_20_two_hundred_prompts_share_a_few_upstream_connections_whatever_the_
         for round in 0..20 {
             let mut prompts = Vec::new();
             for (client, session) in &mut clients {
-                let prompt = client.start_prompt(session, &format!("round {round}"));
-                prompts.push(prompt.await);
+                let text = format!("round {round}");
+                prompts.push(client.start_prompt(session, &text).await);
             }
             for ((client, session), prompt) in clients.iter_mut().zip(&prompts) {
                 client.finish_prompt(session, prompt).await.unwrap();

@@ -252,6 +252,10 @@ impl Pump {
                 Item::Event(stored) => {
                     self.event(&stored, &mut meta, delivery.cursor, &mut frames);
                 }
+                Item::Progress(live) => {
+                    let frame = acp::tool_progress(self.session, &live.call, &live.text);
+                    frames.extend(frame.map(Frame::passing));
+                }
                 Item::Failed(kind) => {
                     let error = storage_error(kind);
                     let all = self.waiting.all();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
 use agent::turn::{self, TurnInput};
-use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox, Web};
+use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
 use domain::limits::{
@@ -49,7 +49,9 @@ impl SessionActor {
             // One turn runs at a time, so a turn's share of the network is the session's.
             toolbox: Toolbox::new(roots)
                 .with_client(seat.clone())
-                .with_web(self.engine.web.as_ref().map(Web::for_session)),
+                .with_web(self.engine.web.as_ref().map(Web::for_session))
+                .with_shell(self.shell())
+                .with_progress(self.feed.progress().clone()),
             budget: Budget::new(&self.engine.limits),
         };
         self.cool_at = None;
@@ -64,6 +66,12 @@ impl SessionActor {
             seat,
             end_by: None,
         });
+    }
+
+    /// How commands of this session run on the server.
+    fn shell(&self) -> Option<Shell> {
+        let shell = self.engine.shell.as_ref();
+        shell.map(|shell| shell.for_session(&self.id.to_string()))
     }
 
     /// Asks the running turn to stop, closes its questions, and drops what waits behind it.

@@ -45,6 +45,7 @@ impl World {
             hidden: Vec::new(),
             gate: Arc::clone(&gate),
             web: None,
+            shell: None,
         });
         Self {
             _directory: directory,

@@ -104,6 +104,7 @@ impl<'a> World<'a> {
             hidden: vec![self.grounds.data()],
             gate: Arc::clone(&gate),
             web: None,
+            shell: None,
         });
         let name = "simulated".to_owned();
         let service = Service {
