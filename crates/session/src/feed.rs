@@ -135,6 +135,12 @@ impl Feed {
         });
     }
 
+    /// Lets go of the newest events; whoever still wants them reads the file.
+    pub(crate) fn cool(&self) {
+        let mut recent = self.recent();
+        (recent.events, recent.event_bytes) = (VecDeque::new(), 0);
+    }
+
     /// Says that nothing more will come.
     pub(crate) fn end(&self, ending: Ending) {
         self.head.send_modify(|head| head.ended = Some(ending));
@@ -325,6 +331,19 @@ mod tests {
                 .len(),
             0
         );
+    }
+
+    #[test]
+    fn after_it_has_cooled_old_events_are_in_the_file_and_new_ones_here() {
+        let feed = Feed::new(Head::default());
+        feed.push(&[stored(1, SessionClosed {}), stored(2, SessionClosed {})]);
+        feed.cool();
+        assert!(feed.recent_after(EventSeq(0), EventSeq(2)).is_none());
+        assert_eq!(feed.head().seq, EventSeq(2));
+        feed.push(&[stored(3, SessionClosed {})]);
+        assert!(feed.recent_after(EventSeq(1), EventSeq(3)).is_none());
+        let kept = feed.recent_after(EventSeq(2), EventSeq(3)).unwrap();
+        assert_eq!(kept[0].seq, EventSeq(3));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Subscription {
     store: FileStore,
     feed: Arc<Feed>,
     head: watch::Receiver<Head>,
-    reader: Option<Reader>,
+    reader: Option<Box<Reader>>,
     cursor: Cursor,
     /// A message is open at the cursor; its end event has not been passed.
     in_message: bool,
@@ -134,7 +134,12 @@ impl Subscription {
             if self.cursor.seq < head.seq {
                 continue;
             }
-            if head.ended.is_some() || self.head.changed().await.is_err() {
+            if head.ended.is_some() {
+                return Ok(None);
+            }
+            // Whoever has caught up needs no open file and no room; it may wait for days.
+            (self.reader, self.fetched) = (None, VecDeque::new());
+            if self.head.changed().await.is_err() {
                 return Ok(None);
             }
         }
@@ -269,7 +274,10 @@ impl Subscription {
     ) -> Result<T, StoreError> {
         let (id, store, reader) = (self.id, self.store.clone(), self.reader.take());
         let (reader, done) = blocking(move || {
-            let mut reader = reader.map_or_else(|| store.reader(id), Ok)?;
+            let mut reader = match reader {
+                Some(reader) => reader,
+                None => Box::new(store.reader(id)?),
+            };
             let done = work(&mut reader)?;
             Ok((reader, done))
         })

@@ -32,6 +32,7 @@ mod remote_clients;
 mod remote_http2;
 mod remote_tools;
 mod remote_vectors;
+mod resume;
 mod serve;
 mod sessions;
 mod sessions_cli;

@@ -7,7 +7,9 @@ use agent::turn::{self, TurnInput};
 use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
-use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, TURN_REPORTS_MAX};
+use domain::limits::{
+    BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, SESSION_WARM_TIME, TURN_REPORTS_MAX,
+};
 use domain::{EventSeq, MessageId};
 use journal::StoreError;
 use tokio::sync::mpsc;
@@ -50,6 +52,7 @@ impl SessionActor {
                 .with_web(self.engine.web.as_ref().map(Web::for_session)),
             budget: Budget::new(&self.engine.limits),
         };
+        self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
         let span = self.watch_start(turn, trace);
@@ -86,6 +89,7 @@ impl SessionActor {
         self.unable.clear();
         self.question_deadlines.clear();
         self.idle_since = Instant::now();
+        self.cool_at = Some(self.idle_since + SESSION_WARM_TIME);
     }
 
     /// Handles one report; `None` is a turn that stopped without saying how.
