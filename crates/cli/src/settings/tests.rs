@@ -166,6 +166,38 @@ fn the_token_is_the_variable_then_the_named_file_then_that_of_the_data_directory
 }
 
 #[test]
+fn what_the_operators_file_says_of_models_is_below_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().to_str().unwrap();
+    std::fs::create_dir(directory.path().join("fastness")).unwrap();
+    let path = directory.path().join("fastness/config.toml");
+    let variables = [HOME, ("XDG_CONFIG_HOME", config)];
+    let text = "[models]\ndefault = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n";
+    std::fs::write(path, text).unwrap();
+    let settings = resolve("fastness serve", &variables).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));
+    assert_eq!(settings.model.context_window, Some(9_000));
+    assert_eq!(
+        settings.model.ca_file.as_deref(),
+        Some(Path::new("/ca.pem"))
+    );
+    let overruled = [
+        HOME,
+        ("XDG_CONFIG_HOME", config),
+        ("FASTNESS_MODEL", "offline"),
+        ("FASTNESS_MODELS_CONTEXT_WINDOW", "7"),
+        ("FASTNESS_MODELS_CA_FILE", "/other.pem"),
+    ];
+    let settings = resolve("fastness serve", &overruled).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("offline"));
+    assert_eq!(settings.model.context_window, Some(7));
+    assert_eq!(
+        settings.model.ca_file.as_deref(),
+        Some(Path::new("/other.pem"))
+    );
+}
+
+#[test]
 fn the_operators_file_is_strict_and_below_the_environment() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().to_str().unwrap();
@@ -201,29 +233,6 @@ fn the_operators_file_is_strict_and_below_the_environment() {
     let settings = resolve("fastness serve", &overruled).unwrap();
     assert_eq!(settings.limits.grace, Duration::from_millis(7));
     assert!(!settings.network.policy.allow_private_networks);
-
-    write("[models]\ndefault = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n");
-    let settings = resolve("fastness serve", &variables).unwrap();
-    assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));
-    assert_eq!(settings.model.context_window, Some(9_000));
-    assert_eq!(
-        settings.model.ca_file.as_deref(),
-        Some(Path::new("/ca.pem"))
-    );
-    let overruled = [
-        HOME,
-        ("XDG_CONFIG_HOME", config),
-        ("FASTNESS_MODEL", "offline"),
-        ("FASTNESS_MODELS_CONTEXT_WINDOW", "7"),
-        ("FASTNESS_MODELS_CA_FILE", "/other.pem"),
-    ];
-    let settings = resolve("fastness serve", &overruled).unwrap();
-    assert_eq!(settings.model.spec.as_deref(), Some("offline"));
-    assert_eq!(settings.model.context_window, Some(7));
-    assert_eq!(
-        settings.model.ca_file.as_deref(),
-        Some(Path::new("/other.pem"))
-    );
 
     let cases = [
         ("[models]\ncontext_window = 0", "number of tokens"),

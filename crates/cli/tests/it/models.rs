@@ -145,6 +145,7 @@ async fn f42_a_broken_provider_ends_the_turn_with_a_typed_error_and_partial_text
             for (reply, kind, partial) in &faults {
                 let error = client.try_prompt(&session, "go on").await.unwrap_err();
                 check_fault(&error, kind, &format!("{speech:?} {reply:?}"));
+                client.take_updates(&session);
                 let events = server.home().events(&session);
                 let told = events.iter().rev().take(3);
                 let told: Vec<&Value> = told.collect();
@@ -191,8 +192,8 @@ async fn a_20_two_hundred_prompts_share_a_few_upstream_connections_whatever_the_
         for round in 0..20 {
             let mut prompts = Vec::new();
             for (client, session) in &mut clients {
-                let text = format!("round {round}");
-                prompts.push(client.start_prompt(session, &text).await);
+                let words = format!("round {round}");
+                prompts.push(client.start_prompt(session, &words).await);
             }
             for ((client, session), prompt) in clients.iter_mut().zip(&prompts) {
                 client.finish_prompt(session, prompt).await.unwrap();
