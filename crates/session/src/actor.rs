@@ -396,10 +396,7 @@ impl SessionActor {
             .attachments
             .iter()
             .any(|(id, presence)| *id != from && presence.strong_count() > 0);
-        let started_it = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.started_by == Some(line));
+        let started_it = self.turn_is_of(line);
         if !others || started_it {
             self.cancel_turn();
         }
@@ -424,6 +421,16 @@ impl SessionActor {
             None => self.stopping = Some(Stopping::Close(vec![reply])),
             Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => reply(Ok(self.feed.head().seq)),
         }
+    }
+
+    /// Whether `line` prompted for the running turn, which may be decided and not begun.
+    fn turn_is_of(&self, line: Line) -> bool {
+        if let Some(turn) = &self.turn {
+            return turn.started_by == Some(line);
+        }
+        let running = self.open.as_ref().and_then(|open| open.state.running());
+        let next = self.next_prompter.as_ref().filter(|_| running.is_some());
+        next.is_some_and(|prompter| prompter.line == line)
     }
 
     async fn on_delete(&mut self, principal: auth::Principal, reply: DeleteReply) {
