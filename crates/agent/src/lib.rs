@@ -7,7 +7,10 @@
 
 pub mod budget;
 pub mod context;
+pub mod hooks;
+pub mod project;
 pub mod report;
+pub mod settings;
 pub mod turn;
 
 pub use budget::Budget;

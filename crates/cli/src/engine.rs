@@ -35,6 +35,7 @@ pub(crate) async fn start(
 ) -> anyhow::Result<Running> {
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
+    let models = Arc::clone(&choice.models);
     let label = choice.provider.label().to_owned();
     let model = format!("{label} ({})", choice.why);
     let greeting = format!(
@@ -73,6 +74,10 @@ pub(crate) async fn start(
         remotes: server::Remotes::default(),
         connections: TaskTracker::new(),
     };
+    // What Ollama has is on offer as soon as it answers; nobody waits for that.
+    service
+        .connections
+        .spawn(async move { models.refresh().await });
     Ok(Running {
         service: Arc::new(service),
         model,

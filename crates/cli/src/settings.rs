@@ -6,6 +6,7 @@
 
 mod file;
 mod listening;
+mod models;
 mod network;
 
 use std::collections::BTreeMap;
@@ -104,16 +105,12 @@ impl Settings {
             Some(cwd) => working_dir(&environment.current_dir.join(cwd))?,
             None => working_dir(&environment.current_dir)?,
         };
-        let spec = common
-            .model
-            .as_deref()
-            .or(environment.value("FASTNESS_MODEL"));
         let listening = listening::resolve(&cli.command, &environment)?;
         Ok(Self {
             data_dir: data_dir(common.data_dir.as_deref(), &environment)?,
             cwd,
             is_cwd_given: common.cwd.is_some(),
-            model: model(spec, &environment, &limits),
+            model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
             limits,
             is_greeting: is_greeting(&environment)?,
             log: log(&cli.command, &environment)?,
@@ -180,20 +177,6 @@ fn working_dir(path: &Path) -> anyhow::Result<PathBuf> {
             .hint("name one that exists with --cwd")
             .into()
     })
-}
-
-fn model(spec: Option<&str>, environment: &Environment, limits: &Limits) -> ModelSettings {
-    let value = |name| environment.value(name).map(str::to_owned);
-    let key = |name| environment.value(name).map(llm::Secret::new);
-    ModelSettings {
-        spec: spec.map(str::to_owned),
-        anthropic_key: key("ANTHROPIC_API_KEY"),
-        anthropic_base: value("ANTHROPIC_BASE_URL"),
-        openai_key: key("OPENAI_API_KEY"),
-        openai_base: value("OPENAI_BASE_URL"),
-        ollama_host: value("OLLAMA_HOST"),
-        limits: limits.clone(),
-    }
 }
 
 /// Limits from the file, then from `FASTNESS_LIMITS_<KEY>`, then from the flags that name one.

@@ -148,6 +148,68 @@ pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
 /// How long a command may run at most, whatever it says: a turn waits for it.
 pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
+/// How long the last output of a process that has ended is waited for: it is in the pipe already,
+/// unless somebody who left its group holds the pipe open.
+pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Hooks in one settings file: each may start a process at every step.
+pub const HOOKS_MAX: usize = 64;
+
+/// How long a hook may take that does not say how long it may: a person waits for it.
+pub const HOOK_TIME_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How long a hook may take at most, whatever it says: a turn waits for it.
+pub const HOOK_TIME_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How long all hooks of a session's end may take together: whoever closes it waits for them.
+pub const HOOK_END_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes that a hook may print: what a tool result may hold, which it may rewrite.
+pub const HOOK_OUTPUT_BYTES_MAX: usize = 2 * TOOL_RESULT_BYTES_MAX;
+
+/// Bytes of what a hook gives the model to read, and of a prompt that it rewrites.
+pub const HOOK_TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a hook's reason: a sentence or a short list.
+pub const HOOK_REASON_BYTES_MAX: usize = 4 * 1024;
+
+/// Times that hooks may keep one turn from ending: a hook that is never content must not make a
+/// turn without end.
+pub const STOP_BLOCKS_MAX: u32 = 3;
+
+/// Bytes of a settings file: a few hundred settings.
+pub const SETTINGS_FILE_BYTES_MAX: usize = 64 * 1024;
+
+/// Directories looked at from a session's own upward.
+pub const PROJECT_LEVELS_MAX: usize = 32;
+
+/// Bytes of one file of instructions that the model is shown: about eight thousand tokens.
+pub const INSTRUCTION_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of all instructions together: they are a part of every request.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 96 * 1024;
+
+/// Skills of a session, and commands: each is a line in every request or in a client's menu.
+pub const LIBRARY_ENTRIES_MAX: usize = 128;
+
+/// Bytes of the list of skills in a request.
+pub const LIBRARY_LIST_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of one skill or command that are read.
+pub const LIBRARY_FILE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of front matter that are looked at: a name and a description.
+pub const FRONT_MATTER_BYTES_MAX: usize = 8 * 1024;
+
+/// Characters of a skill's or command's description: a sentence or three.
+pub const DESCRIPTION_CHARS_MAX: usize = 512;
+
+/// Names of one directory that are looked at.
+pub const DIRECTORY_NAMES_MAX: usize = 4_096;
+
+/// Folders within folders that are searched for commands.
+pub const COMMAND_LEVELS_MAX: usize = 4;
+
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -190,6 +252,13 @@ pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
 
 /// Bytes read of a local model server's list of models.
 pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes that one session's model keeps of its sealed thoughts: they are a few kilobytes per step,
+/// and only those of the running turn are needed.
+pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Models of a local server that are offered for choosing: a list that a person can still read.
+pub const MODELS_OFFERED_MAX: usize = 64;
 
 /// Updates of one prompt that wait in the client library; small, so that a caller who does not read
 /// is felt by the server, whose journal keeps the rest.

@@ -1,21 +1,18 @@
 //! Which model answers: what was asked for, else a key, else a local server, else `offline`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::Limits;
 
+use crate::catalog::Models;
+use crate::known::{ANTHROPIC_OFFERED, OPENAI_OFFERED};
 use crate::model::Provider;
-use crate::probe::{self, Found, LocalServer};
+use crate::probe::{self, LocalServer};
 use crate::providers::offline::OfflineProvider;
-use crate::providers::openai_chat::OpenAiChat;
-use crate::providers::script::{ScriptError, ScriptProvider};
+use crate::providers::script::ScriptError;
 use crate::secret::Secret;
-
-/// Where OpenAI itself is.
-const OPENAI_BASE: &str = "https://api.openai.com/v1";
-
-/// The model taken when there is a key and nothing else: quick, cheap, and good with tools.
-const OPENAI_DEFAULT_MODEL: &str = "gpt-5-mini";
+use crate::sources::Sources;
 
 /// What the program was told about models. An empty text counts as not set.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +29,10 @@ pub struct ModelSettings {
     pub openai_base: Option<String>,
     /// `OLLAMA_HOST`, as Ollama itself takes it.
     pub ollama_host: Option<String>,
+    /// Tokens that fit into one call, for models of which that is not known or set otherwise.
+    pub context_window: Option<u64>,
+    /// Certificate authorities to trust besides the public ones, in PEM.
+    pub ca_file: Option<PathBuf>,
     /// Deadlines.
     pub limits: Limits,
 }
@@ -43,6 +44,8 @@ pub struct Choice {
     pub provider: Arc<dyn Provider>,
     /// A short clause for people, such as `OPENAI_API_KEY is set`.
     pub why: String,
+    /// The models that this process can switch to.
+    pub models: Arc<Models>,
 }
 
 /// The model that was asked for cannot be used.
@@ -50,31 +53,38 @@ pub struct Choice {
 pub enum ChooseError {
     /// The spec has no form that we know.
     #[error(
-        "`{spec}` names no model; use openai-chat:NAME, ollama:NAME, script:FILE or offline \
-         (anthropic:NAME and openai:NAME are to come)"
+        "`{spec}` names no model; use anthropic:NAME, openai:NAME, openai-chat:NAME, \
+         ollama:NAME, script:FILE or offline"
     )]
     UnknownSpec {
         /// What was given.
         spec: String,
     },
-    /// The form is known, but this version cannot speak to that provider.
-    #[error(
-        "`{form}:` is not built yet; use openai-chat:NAME with OPENAI_API_KEY, and \
-         OPENAI_BASE_URL for another compatible server"
-    )]
-    NotBuilt {
-        /// The part before the colon.
-        form: String,
-    },
     /// Nothing says where to send requests.
-    #[error("openai-chat needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that wants no key")]
-    NoKey,
+    #[error("{form} needs {key}, or {base} for a server that wants no key")]
+    NoKey {
+        /// The part before the colon.
+        form: &'static str,
+        /// The variable for the key.
+        key: &'static str,
+        /// The variable for the base.
+        base: &'static str,
+    },
     /// The base is no http or https URL.
     #[error("{variable} is not an http or https URL")]
     NotABase {
         /// Where it was set.
         variable: &'static str,
     },
+    /// There are no certificates to trust in the file for them.
+    #[error("{file} holds no certificates in PEM that can be read")]
+    Authorities {
+        /// The file.
+        file: String,
+    },
+    /// Somebody who may only choose from the list chose something else.
+    #[error("this model is not on offer here")]
+    NotOffered,
     /// The script cannot be played.
     #[error(transparent)]
     Script(#[from] ScriptError),
@@ -95,131 +105,51 @@ async fn choose_among(
     settings: ModelSettings,
     local_servers: &[LocalServer],
 ) -> Result<Choice, ChooseError> {
-    let chooser = Chooser::new(settings);
-    if let Some(spec) = &chooser.spec {
-        return Ok(Choice {
-            provider: chooser.by_spec(spec)?,
-            why: "set by --model or FASTNESS_MODEL".to_owned(),
-        });
-    }
-    if chooser.openai_key.is_some() {
-        return Ok(Choice {
-            provider: chooser.openai_chat(OPENAI_DEFAULT_MODEL)?,
-            why: "OPENAI_API_KEY is set".to_owned(),
-        });
-    }
-    let skipped = if chooser.has_anthropic_key {
-        "ANTHROPIC_API_KEY is set, but anthropic: is not built yet; "
-    } else {
-        ""
-    };
-    match probe::first(local_servers, &chooser.ollama()).await {
-        Some(found) => Ok(Choice {
-            why: format!("{skipped}{} answers on this machine", found.server),
-            provider: chooser.local(&found)?,
-        }),
-        None => Ok(Choice {
-            provider: Arc::new(OfflineProvider),
-            why: format!("{skipped}no OpenAI key and no local model server found"),
-        }),
-    }
+    let sources = Sources::new(settings)?;
+    let (provider, why) = first_of(&sources, local_servers).await?;
+    let models = Arc::new(Models::new(sources, Arc::clone(&provider)));
+    Ok(Choice {
+        provider,
+        why,
+        models,
+    })
 }
 
-/// The settings that are really set.
-struct Chooser {
-    spec: Option<String>,
-    has_anthropic_key: bool,
-    openai_key: Option<Secret>,
-    openai_base: Option<String>,
-    ollama_host: Option<String>,
-    limits: Arc<Limits>,
-}
-
-impl Chooser {
-    fn new(settings: ModelSettings) -> Self {
-        let text = |text: Option<String>| {
-            let text = text?.trim().to_owned();
-            (!text.is_empty()).then_some(text)
-        };
-        let key = |key: Option<Secret>| key.filter(|key| !key.is_empty());
-        Self {
-            spec: text(settings.spec),
-            has_anthropic_key: key(settings.anthropic_key).is_some(),
-            openai_key: key(settings.openai_key),
-            openai_base: text(settings.openai_base),
-            ollama_host: text(settings.ollama_host),
-            limits: Arc::new(settings.limits),
+/// The first of what there is, and why.
+async fn first_of(
+    sources: &Sources,
+    local_servers: &[LocalServer],
+) -> Result<(Arc<dyn Provider>, String), ChooseError> {
+    if let Some(spec) = sources.spec() {
+        let why = "set by --model or FASTNESS_MODEL".to_owned();
+        return Ok((sources.by_spec(spec)?, why));
+    }
+    let keys = [
+        (
+            sources.has_anthropic(),
+            "ANTHROPIC_API_KEY",
+            "anthropic",
+            ANTHROPIC_OFFERED,
+        ),
+        (
+            sources.has_openai(),
+            "OPENAI_API_KEY",
+            "openai",
+            OPENAI_OFFERED,
+        ),
+    ];
+    for (is_set, key, form, offered) in keys {
+        if let Some(name) = offered.first().filter(|_| is_set) {
+            let provider = sources.by_spec(&format!("{form}:{name}"))?;
+            return Ok((provider, format!("{key} is set")));
         }
     }
-
-    fn by_spec(&self, spec: &str) -> Result<Arc<dyn Provider>, ChooseError> {
-        if spec == "offline" {
-            return Ok(Arc::new(OfflineProvider));
-        }
-        let unknown = || ChooseError::UnknownSpec {
-            spec: spec.to_owned(),
-        };
-        let (form, name) = spec.split_once(':').ok_or_else(unknown)?;
-        if name.is_empty() {
-            return Err(unknown());
-        }
-        match form {
-            "script" => {
-                let limits = Arc::clone(&self.limits);
-                Ok(Arc::new(ScriptProvider::read(name, limits)?))
-            }
-            "openai-chat" => self.openai_chat(name),
-            "ollama" => self.at_ollama(name, format!("ollama:{name}")),
-            "anthropic" | "openai" => Err(ChooseError::NotBuilt {
-                form: form.to_owned(),
-            }),
-            _ => Err(unknown()),
-        }
+    if let Some(found) = probe::first(local_servers, &sources.ollama()).await {
+        let why = format!("{} answers on this machine", found.server);
+        return Ok((sources.local(&found)?, why));
     }
-
-    fn openai_chat(&self, name: &str) -> Result<Arc<dyn Provider>, ChooseError> {
-        if self.openai_key.is_none() && self.openai_base.is_none() {
-            return Err(ChooseError::NoKey);
-        }
-        let base = self.openai_base.as_deref().unwrap_or(OPENAI_BASE);
-        let key = self.openai_key.clone();
-        self.compatible(format!("openai-chat:{name}"), name, base, key)
-            .ok_or(ChooseError::NotABase {
-                variable: "OPENAI_BASE_URL",
-            })
-    }
-
-    fn at_ollama(&self, name: &str, label: String) -> Result<Arc<dyn Provider>, ChooseError> {
-        self.compatible(label, name, &self.ollama(), None)
-            .ok_or(ChooseError::NotABase {
-                variable: "OLLAMA_HOST",
-            })
-    }
-
-    fn local(&self, found: &Found) -> Result<Arc<dyn Provider>, ChooseError> {
-        let label = format!("{} ({})", found.model, found.server);
-        self.compatible(label, &found.model, &found.base, None)
-            .ok_or(ChooseError::NotABase {
-                variable: "OLLAMA_HOST",
-            })
-    }
-
-    fn compatible(
-        &self,
-        label: String,
-        name: &str,
-        base: &str,
-        key: Option<Secret>,
-    ) -> Option<Arc<dyn Provider>> {
-        let limits = Arc::clone(&self.limits);
-        let provider = OpenAiChat::new(label, name, base, key, limits).ok()?;
-        Some(Arc::new(provider))
-    }
-
-    /// Ollama's base URL.
-    fn ollama(&self) -> String {
-        probe::ollama_base(self.ollama_host.as_deref().unwrap_or(""))
-    }
+    let why = "no Anthropic or OpenAI key and no local model server found";
+    Ok((Arc::new(OfflineProvider), why.to_owned()))
 }
 
 #[cfg(test)]

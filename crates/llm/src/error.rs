@@ -26,6 +26,9 @@ pub enum ModelError {
         /// What it said, made fit for people.
         message: String,
     },
+    /// The conversation does not fit into the model's context window. A shorter one may.
+    #[error("the conversation is longer than the model can read")]
+    ContextTooLong,
     /// No connection to the model's server came about.
     #[error("the model's server could not be reached (tried {tries} times)")]
     Unreachable {
@@ -35,6 +38,9 @@ pub enum ModelError {
     /// The answer ended before it was complete.
     #[error("the model's answer broke off before its end")]
     Cut,
+    /// The answer has neither words nor calls nor a reason for its end.
+    #[error("the model's answer is empty")]
+    Empty,
     /// The answer is not what the protocol says.
     #[error("the model's server sent something unusable: {what}")]
     Unusable {
@@ -69,9 +75,12 @@ impl ModelError {
     pub fn to_turn_error(&self) -> TurnError {
         let kind = match self {
             Self::Timeout { .. } => FailureKind::ModelTimeout,
-            Self::Failed { .. } | Self::Unreachable { .. } | Self::Cut | Self::Unusable { .. } => {
-                FailureKind::ModelError
-            }
+            Self::Failed { .. }
+            | Self::ContextTooLong
+            | Self::Unreachable { .. }
+            | Self::Cut
+            | Self::Empty
+            | Self::Unusable { .. } => FailureKind::ModelError,
         };
         TurnError::new(kind, self.to_string())
     }

@@ -13,6 +13,16 @@ use serde_json::Value;
 
 use crate::error::ModelError;
 
+/// The context window of a model of which nothing is known: what most of today's have at least.
+pub const CONTEXT_WINDOW_DEFAULT: u64 = 128_000;
+
+/// Bytes of English text or code in one token, about.
+pub(crate) const BYTES_PER_TOKEN: u64 = 4;
+
+/// What an image counts for: about 1,600 tokens, the most that a provider charges for one that it
+/// does not scale down.
+const IMAGE_WEIGHT: u64 = 1_600 * BYTES_PER_TOKEN;
+
 /// One entry of the conversation as the model sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
@@ -80,6 +90,43 @@ pub struct ModelRequest {
     pub tools: Arc<[ToolSpec]>,
 }
 
+impl ModelRequest {
+    /// How long the request is, in bytes of text; an image counts as much text as it costs.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let tools = self.tools.iter().map(|tool| {
+            let schema = tool.input_schema.to_string();
+            tool.name.len() + tool.description.len() + schema.len()
+        });
+        let tools: usize = tools.sum();
+        let messages: u64 = self.messages.iter().map(Message::weight).sum();
+        self.system.len() as u64 + tools as u64 + messages
+    }
+}
+
+impl Message {
+    fn weight(&self) -> u64 {
+        match self {
+            Self::User { text, blocks } => {
+                let images = blocks.iter().filter(|block| block["type"] == "image");
+                text.len() as u64 + IMAGE_WEIGHT * images.count() as u64
+            }
+            Self::Assistant { text, calls } => {
+                let calls = calls.iter().map(|call| {
+                    let input = call.input.to_string();
+                    call.name.len() + input.len()
+                });
+                let calls: usize = calls.sum();
+                (text.len() + calls) as u64
+            }
+            Self::ToolResults(outcomes) => {
+                let texts: usize = outcomes.iter().map(|outcome| outcome.text.len()).sum();
+                texts as u64
+            }
+        }
+    }
+}
+
 /// A piece of a model's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Chunk {
@@ -115,6 +162,17 @@ pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<Chunk, ModelError>> + Se
 pub trait Model: Send {
     /// Asks the model once.
     fn stream(&mut self, request: ModelRequest) -> ChunkStream;
+
+    /// Tokens that fit into one call, question and answer together.
+    fn context_window(&self) -> u64 {
+        CONTEXT_WINDOW_DEFAULT
+    }
+
+    /// About how many tokens `request` is for this model: estimated from its length, and better
+    /// once the model has counted a request of this session itself.
+    fn input_tokens(&self, request: &ModelRequest) -> u64 {
+        request.weight() / BYTES_PER_TOKEN
+    }
 }
 
 /// Where models come from; one per process.
@@ -124,6 +182,11 @@ pub trait Provider: Send + Sync {
 
     /// A model for a session that was just created or loaded.
     fn open(&self) -> Box<dyn Model>;
+
+    /// Tokens that fit into one call of such a model, question and answer together.
+    fn context_window(&self) -> u64 {
+        CONTEXT_WINDOW_DEFAULT
+    }
 }
 
 /// What the person said last.

@@ -3,12 +3,15 @@
 //! One small HTTP/1.0 request each, all at the same time. A closed port on loopback refuses at
 //! once, so a machine without model servers pays about a millisecond.
 
-use domain::limits::{MODEL_PROBE_BYTES_MAX, MODEL_PROBE_WAIT};
+use domain::limits::{MODEL_PROBE_BYTES_MAX, MODEL_PROBE_WAIT, MODELS_OFFERED_MAX};
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+/// What Ollama is called.
+const OLLAMA: &str = "Ollama";
 
 /// Ollama's own port.
 const OLLAMA_PORT: u16 = 11434;
@@ -27,7 +30,7 @@ pub(crate) struct LocalServer {
 /// The servers looked for; the first that answers is taken.
 pub(crate) const KNOWN: &[LocalServer] = &[
     LocalServer {
-        name: "Ollama",
+        name: OLLAMA,
         address: None,
         path: "/api/tags",
         first_model: |answer| first_chat_model(answer["models"].as_array()?, "name"),
@@ -65,12 +68,38 @@ pub(crate) struct Found {
     pub(crate) model: String,
 }
 
+impl Found {
+    /// Whether it is the server that has an interface of its own.
+    pub(crate) fn is_ollama(&self) -> bool {
+        self.server == OLLAMA
+    }
+}
+
 /// The first of `servers` that answers in time, in their order.
 pub(crate) async fn first(servers: &[LocalServer], ollama_base: &str) -> Option<Found> {
     let looks = servers.iter().map(|server| look(*server, ollama_base));
     let found = stream::iter(looks).buffered(servers.len().max(1));
     let mut found = std::pin::pin!(found.filter_map(std::future::ready));
     found.next().await
+}
+
+/// The models that Ollama at `base` says it has, or none if it does not answer in time.
+pub(crate) async fn ollama_models(base: &str) -> Vec<String> {
+    let Some(authority) = authority(base) else {
+        return Vec::new();
+    };
+    let answer = timeout(MODEL_PROBE_WAIT, get(authority, "/api/tags")).await;
+    let answer = answer.ok().and_then(Result::ok);
+    let Some(list) = answer.and_then(|answer| body(&answer)) else {
+        return Vec::new();
+    };
+    let models = list["models"].as_array().into_iter().flatten();
+    models
+        .filter_map(|model| model["name"].as_str())
+        .filter(|name| can_chat(name))
+        .take(MODELS_OFFERED_MAX)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The base URL that `OLLAMA_HOST` means: `HOST`, `HOST:PORT` or a URL; empty is the default.
@@ -102,7 +131,7 @@ async fn look(server: LocalServer, ollama_base: &str) -> Option<Found> {
         Some((host, port)) => format!("http://{host}:{port}"),
         None => ollama_base.to_owned(),
     };
-    let authority = base.strip_prefix("http://")?.split('/').next()?;
+    let authority = authority(&base)?;
     let answer = timeout(MODEL_PROBE_WAIT, get(authority, server.path)).await;
     let answer = answer.ok()?.ok()?;
     let model = (server.first_model)(&body(&answer)?)?;
@@ -111,6 +140,11 @@ async fn look(server: LocalServer, ollama_base: &str) -> Option<Found> {
         base,
         model,
     })
+}
+
+/// Host and port of a base that is spoken to in the clear.
+fn authority(base: &str) -> Option<&str> {
+    base.strip_prefix("http://")?.split('/').next()
 }
 
 async fn get(authority: &str, path: &str) -> std::io::Result<Vec<u8>> {
@@ -141,9 +175,13 @@ fn first_model_of(answer: &Value, owner: &str) -> Option<String> {
 
 fn first_chat_model(models: &[Value], key: &str) -> Option<String> {
     let mut names = models.iter().filter_map(|model| model[key].as_str());
-    // Models that only embed text cannot answer.
-    let name = names.find(|name| !name.is_empty() && !name.contains("embed"))?;
+    let name = names.find(|name| can_chat(name))?;
     Some(name.to_owned())
+}
+
+/// Models that only embed text cannot answer.
+fn can_chat(name: &str) -> bool {
+    !name.is_empty() && !name.contains("embed")
 }
 
 #[cfg(test)]

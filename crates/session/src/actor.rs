@@ -319,7 +319,7 @@ impl SessionActor {
                 self.queued_by.insert(queued_at, prompter);
                 Ok(Accepted::Queued(queued_at))
             }
-            Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.feed.head().seq)),
+            Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.decided_head())),
             Err(Rejected::QueueFull) => Err(CommandError::Limit("queued_prompts")),
             Err(Rejected::Busy | Rejected::Late) => Err(CommandError::Busy),
         };
@@ -396,7 +396,7 @@ impl SessionActor {
             .attachments
             .iter()
             .any(|(id, presence)| *id != from && presence.strong_count() > 0);
-        let started_it = self.turn_is_of(line);
+        let started_it = self.is_turn_of(line);
         if !others || started_it {
             self.cancel_turn();
         }
@@ -412,25 +412,35 @@ impl SessionActor {
                 // Its prompt is answered with how the turn ended, and not before.
                 return self.parting.push(reply);
             }
-            let feed = Arc::clone(&self.feed);
-            self.staged.after(move |_| reply(Ok(feed.head().seq)));
+            let (head, shown) = (self.decided_head(), self.feed.head().seq);
+            self.staged
+                .after(move |stored| reply(Ok(stored.map_or(shown, |()| head))));
             return;
         }
         match &mut self.stopping {
             Some(Stopping::Close(replies)) => replies.push(reply),
             None => self.stopping = Some(Stopping::Close(vec![reply])),
-            Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => reply(Ok(self.feed.head().seq)),
+            // The turn that was just cancelled is to end first.
+            Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => self.parting.push(reply),
         }
     }
 
-    /// Whether `line` prompted for the running turn, which may be decided and not begun.
-    fn turn_is_of(&self, line: Line) -> bool {
-        if let Some(turn) = &self.turn {
-            return turn.started_by == Some(line);
+    /// Whether the turn that runs, or is about to begin, answers a prompt of `line`.
+    fn is_turn_of(&self, line: Line) -> bool {
+        match &self.turn {
+            Some(turn) => turn.started_by == Some(line),
+            None => self
+                .next_prompter
+                .as_ref()
+                .is_some_and(|by| by.line == line),
         }
-        let running = self.open.as_ref().and_then(|open| open.state.running());
-        let next = self.next_prompter.as_ref().filter(|_| running.is_some());
-        next.is_some_and(|prompter| prompter.line == line)
+    }
+
+    /// The newest event, once what is staged is stored. Whoever is told of a staged change must be
+    /// shown it first, so this is what they wait for.
+    fn decided_head(&self) -> EventSeq {
+        let open = self.open.as_ref();
+        open.map_or(self.feed.head().seq, |open| open.state.head())
     }
 
     async fn on_delete(&mut self, principal: auth::Principal, reply: DeleteReply) {

@@ -331,6 +331,7 @@ impl SessionState {
                 self.always.clear();
             }
             Event::UserMessage(message) => self.heard(message),
+            Event::HookRan(_) | Event::PromptExpanded(_) => {}
             Event::SessionClosed(_) | Event::Unknown(_) => {}
         }
     }

@@ -9,11 +9,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client_side::{ClientError, ClientSeat, Offers};
+use crate::library::Library;
 use crate::roots::{PathError, Roots};
 use crate::web::Web;
 
 mod bash;
 mod read;
+mod skill;
+mod slash_command;
 mod web_fetch;
 mod web_search;
 mod write;
@@ -25,6 +28,8 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &bash::Bash,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
+    &skill::Skill,
+    &slash_command::SlashCommand,
 ];
 
 /// The built-in tool called `name`.
@@ -56,6 +61,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// How it works on the session's library, if it does.
+    fn on_library(&self) -> Option<&dyn RunsOnLibrary> {
+        None
+    }
+
     /// How it runs with what a client offers, if that is enough.
     fn there(&self, offers: Offers) -> Option<&dyn RunsThere> {
         let _ = offers;
@@ -67,6 +77,15 @@ pub trait Tool: Send + Sync {
 pub trait RunsHere: Send + Sync {
     /// Does it, on a thread that may block.
     fn run(&self, input: Value, roots: &Roots) -> Outcome;
+}
+
+/// A tool's way of working on the session's library.
+pub trait RunsOnLibrary: Send + Sync {
+    /// Whether there is something in it for this tool.
+    fn has_work(&self, library: &Library) -> bool;
+
+    /// Does it, on a thread that may block.
+    fn run(&self, input: Value, library: &Library) -> Outcome;
 }
 
 /// A tool's way of running on the network, from the server.
@@ -194,7 +213,7 @@ fn untrusted(what: &str, text: &str) -> String {
 }
 
 /// Text in one line, without what a terminal would act on.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let harmless: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

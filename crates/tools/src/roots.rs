@@ -11,6 +11,10 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 
+mod listing;
+
+pub use listing::{BoundedText, Names};
+
 /// The roots of one session; the first is its working directory.
 #[derive(Clone, Debug)]
 pub struct Roots {

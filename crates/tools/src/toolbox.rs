@@ -6,8 +6,11 @@ use domain::Permit;
 use domain::event::ToolKind;
 use serde_json::Value;
 
-use crate::builtin::{self, Outcome, RunsHere, RunsOut, RunsThere, Shown, There, Tool};
+use crate::builtin::{
+    self, Outcome, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown, There, Tool,
+};
 use crate::client_side::{ClientSeat, Offers};
+use crate::library::Library;
 use crate::roots::Roots;
 use crate::web::Web;
 
@@ -18,6 +21,7 @@ pub struct Toolbox {
     roots: Arc<Roots>,
     seat: Option<ClientSeat>,
     web: Option<Web>,
+    library: Arc<Library>,
 }
 
 /// Where a tool runs.
@@ -25,6 +29,7 @@ enum Place {
     Here(&'static dyn RunsHere),
     There(&'static dyn RunsThere, ClientSeat),
     Out(&'static dyn RunsOut, Web),
+    Library(&'static dyn RunsOnLibrary),
 }
 
 impl Toolbox {
@@ -35,6 +40,7 @@ impl Toolbox {
             roots: Arc::new(roots),
             seat: None,
             web: None,
+            library: Arc::default(),
         }
     }
 
@@ -48,6 +54,12 @@ impl Toolbox {
     #[must_use]
     pub fn with_web(self, web: Option<Web>) -> Self {
         Self { web, ..self }
+    }
+
+    /// The same, with the session's skills and commands.
+    #[must_use]
+    pub fn with_library(self, library: Arc<Library>) -> Self {
+        Self { library, ..self }
     }
 
     /// Every tool that can run.
@@ -86,16 +98,10 @@ impl Toolbox {
                 drop(permit);
                 outcome
             }
-            Some(Place::Here(tool)) => {
-                // File work blocks, so it gets a thread; dropping the turn leaves it to end by
-                // itself.
-                let ran = tokio::task::spawn_blocking(move || {
-                    let outcome = tool.run(input, &roots);
-                    drop(permit);
-                    outcome
-                });
-                ran.await
-                    .unwrap_or_else(|_| Outcome::unknown("The tool stopped unexpectedly."))
+            Some(Place::Here(tool)) => blocking(permit, move || tool.run(input, &roots)).await,
+            Some(Place::Library(tool)) => {
+                let library = Arc::clone(&self.library);
+                blocking(permit, move || tool.run(input, &library)).await
             }
         }
     }
@@ -107,7 +113,13 @@ impl Toolbox {
             (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
             (Some(_) | None, _) => match (&self.web, tool.out()) {
                 (Some(web), Some(out)) => Some(Place::Out(out, web.clone())),
-                (Some(_) | None, _) => tool.here().map(Place::Here),
+                (Some(_) | None, _) => match (tool.on_library(), tool.here()) {
+                    (Some(reads), _) => {
+                        let place = Place::Library(reads);
+                        reads.has_work(&self.library).then_some(place)
+                    }
+                    (None, here) => here.map(Place::Here),
+                },
             },
         }
     }
@@ -118,4 +130,15 @@ impl Toolbox {
             .map(ClientSeat::offers)
             .unwrap_or_default()
     }
+}
+
+/// Does work that blocks on a thread of its own; dropping the turn leaves it to end by itself.
+async fn blocking(permit: Permit, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
+    let ran = tokio::task::spawn_blocking(move || {
+        let outcome = work();
+        drop(permit);
+        outcome
+    });
+    ran.await
+        .unwrap_or_else(|_| Outcome::unknown("The tool stopped unexpectedly."))
 }

@@ -14,6 +14,7 @@ use crate::render::Failure;
 /// The keys that are known here, by table. The keys of `limits` are the limits' own to know.
 const KNOWN: &[(&str, &[&str])] = &[
     ("limits", &[]),
+    ("models", &["ca_file", "context_window", "model"]),
     ("network", &["allow", "allow_private_networks", "proxy"]),
     ("search", &["key", "provider", "url"]),
 ];

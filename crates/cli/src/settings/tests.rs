@@ -95,6 +95,7 @@ fn a_wrong_value_is_named_with_what_would_be_right() {
         "{limit}"
     );
     assert!(wrong("FASTNESS_LIMITS_GRACE_MS", "soon").contains("whole number"));
+    assert!(wrong("FASTNESS_MODELS_CONTEXT_WINDOW", "big").contains("number of tokens"));
     assert!(wrong("FASTNESS_GREETING", "no").contains("true or false"));
     assert!(wrong("FASTNESS_LOG", "loud").contains("`loud`"));
     assert!(wrong("FASTNESS_LISTEN", "here").contains("ADDR:PORT"));
@@ -201,7 +202,32 @@ fn the_operators_file_is_strict_and_below_the_environment() {
     assert_eq!(settings.limits.grace, Duration::from_millis(7));
     assert!(!settings.network.policy.allow_private_networks);
 
+    write("[models]\nmodel = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n");
+    let settings = resolve("fastness serve", &variables).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));
+    assert_eq!(settings.model.context_window, Some(9_000));
+    assert_eq!(
+        settings.model.ca_file.as_deref(),
+        Some(Path::new("/ca.pem"))
+    );
+    let overruled = [
+        HOME,
+        ("XDG_CONFIG_HOME", config),
+        ("FASTNESS_MODEL", "offline"),
+        ("FASTNESS_MODELS_CONTEXT_WINDOW", "7"),
+        ("FASTNESS_MODELS_CA_FILE", "/other.pem"),
+    ];
+    let settings = resolve("fastness serve", &overruled).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("offline"));
+    assert_eq!(settings.model.context_window, Some(7));
+    assert_eq!(
+        settings.model.ca_file.as_deref(),
+        Some(Path::new("/other.pem"))
+    );
+
     let cases = [
+        ("[models]\ncontext_window = 0", "number of tokens"),
+        ("[models]\ncafile = \"x\"", "`ca_file`"),
         ("[network]\nalow = []", "`allow`"),
         ("[netwrk]\nallow = []", "`network`"),
         ("[limits]\ngrace_m = 5", "grace_ms"),

@@ -133,6 +133,76 @@ pub enum AnswerOutcome {
     Expired,
 }
 
+/// When a hook runs. The names are those that people write in their settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HookPoint {
+    /// Before the first turn since the session came into memory.
+    SessionStart,
+    /// Before the model sees a prompt.
+    UserPromptSubmit,
+    /// Before each call of the model.
+    BeforeModelCall,
+    /// After each call of the model.
+    AfterModelCall,
+    /// Before a tool call is judged.
+    PreToolUse,
+    /// After a tool call ended.
+    PostToolUse,
+    /// Before the conversation is summarised.
+    SessionCompacting,
+    /// Before a turn ends that the model would end.
+    Stop,
+    /// When a session that had a turn leaves memory.
+    SessionEnd,
+}
+
+impl HookPoint {
+    /// All of them, in the order in which they come.
+    pub const ALL: [Self; 9] = [
+        Self::SessionStart,
+        Self::UserPromptSubmit,
+        Self::BeforeModelCall,
+        Self::AfterModelCall,
+        Self::PreToolUse,
+        Self::PostToolUse,
+        Self::SessionCompacting,
+        Self::Stop,
+        Self::SessionEnd,
+    ];
+
+    /// Its name, as it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SessionStart => "SessionStart",
+            Self::UserPromptSubmit => "UserPromptSubmit",
+            Self::BeforeModelCall => "BeforeModelCall",
+            Self::AfterModelCall => "AfterModelCall",
+            Self::PreToolUse => "PreToolUse",
+            Self::PostToolUse => "PostToolUse",
+            Self::SessionCompacting => "SessionCompacting",
+            Self::Stop => "Stop",
+            Self::SessionEnd => "SessionEnd",
+        }
+    }
+}
+
+/// What became of a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookOutcome {
+    /// It had nothing against it.
+    Ok,
+    /// It changed something.
+    Rewrote,
+    /// It said no.
+    Blocked,
+    /// It could not be run, or said something that means nothing.
+    Failed,
+    /// It took too long.
+    TimedOut,
+}
+
 /// Why a turn stopped, as in ACP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -160,6 +230,25 @@ pub struct Usage {
     /// Tokens read from the provider's cache, a part of `input_tokens`.
     #[serde(skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
+    /// Tokens put into the provider's cache, a part of `input_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
+    /// Tokens thought and not shown as an answer, a part of `output_tokens`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub thought_tokens: u64,
+    /// The price in billionths of a US dollar; `None` where the model's price is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_nano_usd: Option<u64>,
+}
+
+impl Usage {
+    /// The price in US dollars, for people to read.
+    #[must_use]
+    pub fn cost_usd(&self) -> Option<f64> {
+        // Exact up to nine million dollars.
+        #[expect(clippy::cast_precision_loss, reason = "nobody pays 2^53 billionths")]
+        self.cost_nano_usd.map(|nanos| nanos as f64 / 1e9)
+    }
 }
 
 impl std::ops::AddAssign for Usage {
@@ -167,6 +256,13 @@ impl std::ops::AddAssign for Usage {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.cached_tokens += other.cached_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.thought_tokens += other.thought_tokens;
+        // A sum holds what is known of it: a call without a price adds nothing.
+        self.cost_nano_usd = match (self.cost_nano_usd, other.cost_nano_usd) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
     }
 }
 

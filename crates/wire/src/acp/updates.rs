@@ -80,6 +80,8 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
         Event::SessionCreated(_)
         | Event::SessionUpdated(_)
         | Event::PromptQueued(_)
+        | Event::PromptExpanded(_)
+        | Event::HookRan(_)
         | Event::PromptDropped(_)
         | Event::TurnStarted(_)
         | Event::MessageStarted(_)

@@ -74,7 +74,7 @@ fn answers() -> Vec<(&'static str, String)> {
     let usage = Usage {
         input_tokens: 5,
         output_tokens: 7,
-        cached_tokens: 0,
+        ..Usage::default()
     };
     let results = [
         ("initialize", initialize_result("0.1.0", 16_777_216)),
