@@ -19,5 +19,6 @@ pub use project::{Operator, ProjectView};
 pub use report::{Note, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
 pub use llm::{Message, Model, Provider};
+pub use tools::shell::Shell;
 pub use tools::web::Web;
-pub use tools::{Toolbox, client_side, library, roots::Roots};
+pub use tools::{Toolbox, client_side, library, progress, roots::Roots};

@@ -13,6 +13,7 @@ use server::Service;
 use session::{Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::shell::Shell;
 use wire::acp::ModelChoice;
 
 use crate::settings::Settings;
@@ -38,6 +39,7 @@ pub(crate) async fn start(
 ) -> anyhow::Result<Running> {
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
+    let models = Arc::clone(&choice.models);
     let label = choice.provider.label().to_owned();
     let model = format!("{label} ({})", choice.why);
     let greeting = format!(
@@ -59,6 +61,10 @@ pub(crate) async fn start(
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
         operator: Arc::new(settings.operator.clone()),
+        shell: Some(Shell::new(
+            settings.environment.variables(),
+            data_dir.join("sessions"),
+        )),
     });
     let service = Service {
         sessions,
@@ -77,6 +83,10 @@ pub(crate) async fn start(
         remotes: server::Remotes::default(),
         connections: TaskTracker::new(),
     };
+    // What Ollama has is on offer as soon as it answers; nobody waits for that.
+    service
+        .connections
+        .spawn(async move { models.refresh().await });
     Ok(Running {
         service: Arc::new(service),
         model,

@@ -24,6 +24,7 @@ use std::time::Duration;
 use anyhow::Context;
 use auth::{Door, Gate};
 use client::{Client, ClientError, ClientSettings, Pipe, Transport};
+use tools::sandbox::supervisor;
 
 use crate::args::{AskArgs, Cli, Command};
 use crate::settings::{Environment, Settings};
@@ -35,6 +36,9 @@ const BLOCKING_THREADS_MAX: usize = 32;
 const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    if let Some(code) = supervisor::take_over(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse_or_exit();
     let environment = Environment::of_process();
     let shown = environment.as_ref().cloned().unwrap_or_default();

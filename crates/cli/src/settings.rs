@@ -7,6 +7,7 @@
 mod commands;
 mod file;
 mod listening;
+mod models;
 mod network;
 
 use std::collections::BTreeMap;
@@ -94,6 +95,12 @@ impl Environment {
         home.filter(|home| home.is_absolute())
     }
 
+    /// Everything that is set.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variables = self.variables.iter();
+        variables.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     #[cfg(test)]
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -119,10 +126,6 @@ impl Settings {
             Some(cwd) => working_dir(&environment.current_dir.join(cwd))?,
             None => working_dir(&environment.current_dir)?,
         };
-        let spec = common
-            .model
-            .as_deref()
-            .or(environment.value("FASTNESS_MODEL"));
         let listening = listening::resolve(&cli.command, &environment)?;
         let data_dir = data_dir(common.data_dir.as_deref(), &environment)?;
         Ok(Self {
@@ -130,7 +133,7 @@ impl Settings {
             data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),
-            model: model(spec, &environment, &limits, &file),
+            model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
             limits,
             is_greeting: is_greeting(&environment)?,
             log: log(&cli.command, &environment)?,
@@ -208,30 +211,6 @@ fn operator(data_dir: &Path, environment: &Environment, file: &ConfigFile) -> Op
         config_dir: file::directory(environment).as_deref().map(real),
         approvals: Some(Approvals::of(data_dir)),
         environment: environment.for_commands().into(),
-    }
-}
-
-fn model(
-    spec: Option<&str>,
-    environment: &Environment,
-    limits: &Limits,
-    file: &ConfigFile,
-) -> ModelSettings {
-    let set = &file.settings().models;
-    let value = |name, set: &Option<String>| {
-        let value = environment.value(name).map(str::to_owned);
-        value.or_else(|| set.clone())
-    };
-    let spec = spec.or(set.default.as_deref());
-    let key = |name| environment.value(name).map(llm::Secret::new);
-    ModelSettings {
-        spec: spec.map(str::to_owned),
-        anthropic_key: key("ANTHROPIC_API_KEY"),
-        anthropic_base: value("ANTHROPIC_BASE_URL", &set.anthropic_base_url),
-        openai_key: key("OPENAI_API_KEY"),
-        openai_base: value("OPENAI_BASE_URL", &set.openai_base_url),
-        ollama_host: value("OLLAMA_HOST", &set.ollama_host),
-        limits: limits.clone(),
     }
 }
 

@@ -111,6 +111,10 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// A conversation larger than this is read from the journal for each turn instead of kept.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// How long after a turn a session keeps its conversation and newest events in memory: a person
+/// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.
+pub const SESSION_WARM_TIME: Duration = Duration::from_secs(60);
+
 /// Characters of a web page in one tool result: about ten thousand tokens; the rest is read by
 /// offset.
 pub const WEB_WINDOW_CHARS_MAX: usize = 40_000;
@@ -143,6 +147,29 @@ pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
 
 /// How long a command may run at most, whatever it says: a turn waits for it.
 pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// How long a command that must end may take to do so before its supervisor is killed too: a
+/// cancel promises a second.
+pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
+
+/// Bytes of a command's output that the model is shown, half of them from its end: about thirty
+/// thousand tokens; the rest is read from its file.
+pub const COMMAND_OUTPUT_BYTES_MAX: usize = 128 * 1024;
+
+/// Characters of one line of output that are shown: more is data, not text.
+pub const COMMAND_OUTPUT_LINE_CHARS_MAX: usize = 4_000;
+
+/// Bytes of one command's output that are kept in a file.
+pub const COMMAND_OUTPUT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Files of output that a session keeps; the oldest goes first.
+pub const COMMAND_OUTPUT_FILES_MAX: usize = 16;
+
+/// Bytes of a running call's newest output that clients are shown: two or three screens.
+pub const PROGRESS_BYTES_MAX: usize = 8 * 1024;
+
+/// How often a running call shows something new: faster than anybody reads.
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// How long the last output of a process that has ended is waited for: it is in the pipe already,
 /// unless somebody who left its group holds the pipe open.
@@ -248,6 +275,10 @@ pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
 
 /// Bytes read of a local model server's list of models.
 pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes that one session's model keeps of its sealed thoughts: they are a few kilobytes per step,
+/// and only those of the running turn are needed.
+pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Models of a local server that are offered for choosing: a list that a person can still read.
 pub const MODELS_OFFERED_MAX: usize = 64;

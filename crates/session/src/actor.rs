@@ -26,7 +26,7 @@ use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, DeleteReply,
-    Envelope, Presence, Prompt, Reply,
+    Envelope, Mailbox, Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, SessionState};
@@ -59,16 +59,16 @@ pub(crate) struct SessionActor {
     id: SessionId,
     engine: Arc<Engine>,
     directory: DirectoryLink,
-    mailbox: mpsc::Receiver<Envelope>,
-    mailbox_sender: mpsc::Sender<Envelope>,
+    mailbox: mpsc::Receiver<Box<Envelope>>,
+    mailbox_sender: Mailbox,
     bell: Arc<Bell>,
     cancels_seen: u64,
     feed: Arc<Feed>,
     live_meta: LiveMeta,
     /// `None` before the files are open and after the store failed.
-    open: Option<OpenSession>,
+    open: Option<Box<OpenSession>>,
     /// What can be read of a journal that is damaged; `open` stays `None` then.
-    read_only: Option<ReadOnly>,
+    read_only: Option<Box<ReadOnly>>,
     staged: Staged,
     /// Clients that may act, by the order in which they came.
     attachments: Vec<(AttachmentId, Weak<Presence>)>,
@@ -98,6 +98,8 @@ pub(crate) struct SessionActor {
     /// Whether the disk had room when it was last asked, and when that was.
     disk_room: Option<(bool, Instant)>,
     idle_since: Instant,
+    /// When an idle session lets go of what only makes the next turn begin sooner.
+    cool_at: Option<Instant>,
     stopping: Option<Stopping>,
     /// Attaches that wait for a close to be done.
     deferred: Vec<Envelope>,
@@ -151,22 +153,25 @@ enum Stopping {
 /// Why the actor woke up.
 enum Wake {
     Bell,
-    Envelope(Option<Envelope>),
+    Envelope(Option<Box<Envelope>>),
     Report(Option<Report>),
     Due,
 }
 
 impl SessionActor {
     /// Lives until the session leaves memory.
-    pub(crate) async fn run(mut self, birth: Birth) {
-        if let Err(error) = self.be_born(birth).await {
-            return self.refuse_everyone(&error).await;
+    ///
+    /// What is rare and large is boxed: an idle session has the room of the largest step of this
+    /// task for as long as it lives.
+    pub(crate) async fn run(mut self: Box<Self>, birth: Birth) {
+        if let Err(error) = Box::pin(self.be_born(birth)).await {
+            return Box::pin(self.refuse_everyone(&error)).await;
         }
         let mut seen = meters::SessionSeen::loaded();
         while !self.ended {
             match self.wait().await {
                 Wake::Bell | Wake::Due => {}
-                Wake::Envelope(Some(envelope)) => self.on_envelope(envelope).await,
+                Wake::Envelope(Some(envelope)) => Box::pin(self.on_envelope(*envelope)).await,
                 // Every sender is gone, and with them all ways to reach this session.
                 Wake::Envelope(None) => self.ended = true,
                 Wake::Report(report) => self.on_report(report).await,
@@ -195,11 +200,11 @@ impl SessionActor {
     async fn take_all_that_waits(&mut self) {
         if self.stopping.is_none() {
             for envelope in std::mem::take(&mut self.deferred) {
-                self.on_envelope(envelope).await;
+                Box::pin(self.on_envelope(envelope)).await;
             }
         }
         while let Ok(envelope) = self.mailbox.try_recv() {
-            self.on_envelope(envelope).await;
+            Box::pin(self.on_envelope(*envelope)).await;
         }
         while let Some(Ok(report)) = self.turn.as_mut().map(|turn| turn.reports.try_recv()) {
             self.on_report(Some(report)).await;

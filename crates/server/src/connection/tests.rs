@@ -48,6 +48,7 @@ fn service() -> Service {
         gate: Arc::clone(&gate),
         web: None,
         operator: Arc::default(),
+        shell: None,
     });
     Service {
         sessions,

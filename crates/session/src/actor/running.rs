@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
 use agent::turn::{self, TurnInput};
-use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox, Web};
+use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
-use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, TURN_REPORTS_MAX};
+use domain::limits::{
+    BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, SESSION_WARM_TIME, TURN_REPORTS_MAX,
+};
 use domain::{EventSeq, MessageId};
 use journal::StoreError;
 use tokio::sync::mpsc;
@@ -48,11 +50,14 @@ impl SessionActor {
             // One turn runs at a time, so a turn's share of the network is the session's.
             toolbox: Toolbox::new(roots)
                 .with_client(seat.clone())
-                .with_web(self.engine.web.as_ref().map(Web::for_session)),
+                .with_web(self.engine.web.as_ref().map(Web::for_session))
+                .with_shell(self.shell())
+                .with_progress(self.feed.progress().clone()),
             budget: Budget::new(&self.engine.limits),
             view,
             turn,
         };
+        self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
         let span = self.watch_start(turn, trace);
@@ -64,6 +69,12 @@ impl SessionActor {
             seat,
             end_by: None,
         });
+    }
+
+    /// How commands of this session run on the server.
+    fn shell(&self) -> Option<Shell> {
+        let shell = self.engine.shell.as_ref();
+        shell.map(|shell| shell.for_session(&self.id.to_string()))
     }
 
     /// Asks the running turn to stop, closes its questions, and drops what waits behind it.
@@ -89,6 +100,7 @@ impl SessionActor {
         self.unable.clear();
         self.question_deadlines.clear();
         self.idle_since = Instant::now();
+        self.cool_at = Some(self.idle_since + SESSION_WARM_TIME);
     }
 
     /// Handles one report; `None` is a turn that stopped without saying how.

@@ -135,6 +135,7 @@ async fn session() -> (Sessions, Attached, Attached) {
         gate: Arc::new(Gate::this_process_only()),
         web: None,
         operator: Arc::default(),
+        shell: None,
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),

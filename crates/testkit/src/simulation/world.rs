@@ -105,6 +105,7 @@ impl<'a> World<'a> {
             gate: Arc::clone(&gate),
             web: None,
             operator: Arc::default(),
+            shell: None,
         });
         let name = "simulated".to_owned();
         let service = Service {
