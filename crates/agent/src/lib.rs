@@ -6,14 +6,21 @@
 //! [`Permit`](domain::Permit) that comes back. [`context`] folds a journal into what the model sees.
 
 pub mod budget;
+pub mod command;
 pub mod context;
+mod one_model;
+pub mod prompt;
 pub mod report;
 pub mod turn;
 
 pub use budget::Budget;
+pub use command::Command;
 pub use context::Conversation;
-pub use report::{Proposal, Report, TurnEnd, Verdict};
+pub use one_model::OneModel;
+pub use report::{Context, Finished, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
-pub use llm::{Message, Model, Provider};
+pub use llm::ModelOption;
+pub use llm::{Catalog, Message, Model, Provider};
+pub use tools::surroundings::branch;
 pub use tools::web::Web;
 pub use tools::{Toolbox, client_side, roots::Roots};

@@ -7,10 +7,9 @@ use anyhow::Context;
 use auth::{Door, Gate};
 use journal::FileStore;
 use server::Service;
-use session::{Engine, Sessions};
+use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wire::acp::ModelChoice;
 
 use crate::settings::Settings;
 use crate::web;
@@ -35,8 +34,8 @@ pub(crate) async fn start(
 ) -> anyhow::Result<Running> {
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
-    let label = choice.provider.label().to_owned();
-    let model = format!("{label} ({})", choice.why);
+    let model = format!("{} ({})", choice.provider.label(), choice.why);
+    let catalog: Arc<dyn Catalog> = choice.models;
     let greeting = format!(
         "Fastness {}, answering with {model}.\n\n",
         env!("CARGO_PKG_VERSION")
@@ -50,6 +49,7 @@ pub(crate) async fn start(
     let sessions = Sessions::start(Engine {
         store,
         provider: choice.provider,
+        catalog: Arc::clone(&catalog),
         limits: settings.limits.clone(),
         greeting: settings.is_greeting.then_some(greeting),
         hidden: vec![data_dir.clone()],
@@ -61,10 +61,7 @@ pub(crate) async fn start(
         gate,
         door,
         limits: settings.limits.clone(),
-        model: ModelChoice {
-            value: label.clone(),
-            name: label,
-        },
+        catalog,
         data_dir,
         cwd: settings.cwd.clone(),
         tokens_changed: tokio::sync::watch::Sender::new(()),

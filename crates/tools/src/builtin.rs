@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::CallId;
-use domain::event::{ToolKind, ToolLocation, ToolStatus};
+use domain::event::{PlanEntry, ToolKind, ToolLocation, ToolStatus};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::web::Web;
 
 mod bash;
 mod read;
+mod todo;
 mod web_fetch;
 mod web_search;
 mod write;
@@ -23,6 +24,7 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &read::Read,
     &write::Write,
     &bash::Bash,
+    &todo::Todo,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
 ];
@@ -45,6 +47,11 @@ pub trait Tool: Send + Sync {
 
     /// How a call of it is shown to a person.
     fn show(&self, input: &Value, roots: &Roots) -> Shown;
+
+    /// Whether a call of it changes nothing, so that others like it may run at the same time.
+    fn only_looks(&self) -> bool {
+        false
+    }
 
     /// How it runs on the server, if it does.
     fn here(&self) -> Option<&dyn RunsHere> {
@@ -136,6 +143,8 @@ pub struct Outcome {
     pub text: String,
     /// What the model shall be asked about `text`, its answer taking the place of it.
     pub question: Option<Question>,
+    /// The session's plan from now on.
+    pub plan: Option<Vec<PlanEntry>>,
 }
 
 /// A question about what a tool found, for the model alone and without the conversation.
@@ -166,6 +175,7 @@ impl Outcome {
             status,
             text,
             question: None,
+            plan: None,
         }
     }
 
@@ -173,6 +183,14 @@ impl Outcome {
     fn asking(self, question: Question) -> Self {
         Self {
             question: Some(question),
+            ..self
+        }
+    }
+
+    /// The same, with a plan that it made.
+    fn planning(self, plan: Vec<PlanEntry>) -> Self {
+        Self {
+            plan: Some(plan),
             ..self
         }
     }

@@ -9,6 +9,7 @@
 mod builtin;
 pub mod client_side;
 pub mod roots;
+pub mod surroundings;
 mod toolbox;
 pub mod web;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use auth::Principal;
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
+use domain::limits::CONVERSATION_IDLE;
 use domain::{FailureKind, SessionId};
 use journal::StoreError;
 use tokio::sync::mpsc;
@@ -58,7 +59,10 @@ impl SessionActor {
             watched: None,
             open_kind: None,
             model: None,
+            is_model_changed: false,
+            system: None,
             conversation: None,
+            quiet_since: Instant::now(),
             verdicts: HashMap::new(),
             unable: HashMap::new(),
             question_deadlines: HashMap::new(),
@@ -120,7 +124,9 @@ impl SessionActor {
                     | Envelope::DropQueued(_)
                     | Envelope::CancelTurn(_)
                     | Envelope::SetMode { .. }
-                    | Envelope::Mode { .. }
+                    | Envelope::SetModel { .. }
+                    | Envelope::Config { .. }
+                    | Envelope::Rewind { .. }
                     | Envelope::Answer { .. }
                     | Envelope::ClientBack { .. }
                     | Envelope::Close { .. }
@@ -164,7 +170,9 @@ impl SessionActor {
         let grace = self
             .is_unused()
             .then(|| self.idle_since + self.engine.limits.grace);
-        [force, expiry, stop, grace, self.sync_due]
+        let quiet = self.conversation.is_some() && self.turn.is_none();
+        let forget = quiet.then(|| self.quiet_since + CONVERSATION_IDLE);
+        [force, expiry, stop, grace, forget, self.sync_due]
             .into_iter()
             .flatten()
             .min()
@@ -186,6 +194,9 @@ impl SessionActor {
         for question in late.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
             self.question_deadlines.remove(&question);
             self.stage(Command::Expire(question));
+        }
+        if self.turn.is_none() && now >= self.quiet_since + CONVERSATION_IDLE {
+            self.conversation = None;
         }
         if self.sync_due.is_some_and(|at| at <= now) {
             self.sync_due = None;
@@ -258,7 +269,7 @@ impl SessionActor {
             .is_some_and(|open| open.state.running().is_some())
         {
             let prompter = self.next_prompter.take();
-            self.start_turn(prompter);
+            self.start_turn(prompter).await;
         } else {
             // Nothing runs and nothing waits, so nobody's prompt does.
             self.next_prompter = None;

@@ -1,6 +1,8 @@
 //! What can be asked of a session, and why it may refuse.
 
-use domain::event::{ToolKind, ToolLocation, ToolStatus, Usage};
+use domain::event::{
+    Compaction, PlanEntry, ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose,
+};
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
 use serde_json::Value;
@@ -25,6 +27,8 @@ pub enum Command {
         queue: bool,
         /// What to say before the first prompt.
         greeting: Option<String>,
+        /// The session has used up its tokens.
+        is_spent: bool,
     },
     /// The oldest queued prompt's time has come.
     StartQueued {
@@ -37,6 +41,10 @@ pub enum Command {
     Cancel,
     /// A client changes the mode.
     SetMode(Mode),
+    /// A client chooses another model, which is on offer.
+    SetModel(String),
+    /// A client goes back to the end of the turn that ended at, or last before, this event.
+    Rewind(EventSeq),
     /// A client answers a question.
     Answer {
         /// Which one.
@@ -60,9 +68,20 @@ pub enum Command {
         status: ToolStatus,
         /// With what.
         text: String,
+        /// And with this as the plan from now on.
+        plan: Option<Vec<PlanEntry>>,
     },
     /// The running turn's model used tokens.
-    RecordUsage(Usage),
+    RecordUsage {
+        /// How many.
+        usage: Usage,
+        /// What for.
+        purpose: UsagePurpose,
+        /// How many the model takes at once.
+        context_window: u64,
+    },
+    /// The running turn has the model shown less.
+    Compact(Compaction),
     /// The running turn's streamed message is complete.
     EndMessage,
     /// The running turn ended.
@@ -99,6 +118,12 @@ pub enum Rejected {
     /// Too many prompts wait.
     #[error("too many prompts are waiting")]
     QueueFull,
+    /// The session may use no more tokens.
+    #[error("the session has used up its tokens")]
+    Spent,
+    /// There is nothing to undo.
+    #[error("no turn ended after that event")]
+    Nothing,
     /// This prompt was stored before; this is what became of it.
     #[error("this prompt was sent before")]
     Repeated(Fate),

@@ -5,3 +5,4 @@
 mod clientside;
 mod entering;
 mod power;
+mod turns;
