@@ -6,6 +6,7 @@ mod edge;
 mod resume;
 
 use std::io::{IsTerminal, Write, stderr};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +34,7 @@ const JOURNAL_SEEDS: u64 = 10_000;
 struct Plan {
     seed: Option<u64>,
     seeds: Option<u64>,
+    from: u64,
     rounds: u64,
     program: Option<PathBuf>,
     only: Option<String>,
@@ -52,15 +54,16 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (kind, rest) = arguments
         .split_first()
-        .ok_or("soak what? journal, resume, kill or edge")?;
+        .ok_or("soak what? journal, resume, races, kill or edge")?;
     let plan = Plan::parse(rest)?;
     match kind.as_str() {
         "journal" => journal(&plan),
-        "resume" => resume::run(plan.seed, plan.seeds),
+        "resume" => resume::run(&plan),
+        "races" => resume::races(&plan),
         "kill" => kill(&plan),
         "edge" => edge::run(&plan.binary()?, plan.only.as_deref()),
         other => Err(format!(
-            "soak does not know {other}; it knows journal, resume, kill and edge"
+            "soak does not know {other}; it knows journal, resume, races, kill and edge"
         )),
     }
 }
@@ -72,20 +75,21 @@ fn journal(plan: &Plan) -> Result<(), Failure> {
         println!("seed {seed}: nothing lost");
         return Ok(());
     }
-    let rate = on_all_cores(plan.seeds.unwrap_or(JOURNAL_SEEDS), journal::soak::run)?;
+    let rate = on_all_cores(plan.seeds_or(JOURNAL_SEEDS), journal::soak::run)?;
     println!("{rate}, nothing lost");
     Ok(())
 }
 
-/// Runs the seeds from 0 on, several at once; says how many there were and how fast it went.
+/// Runs these seeds, several at once; says how many there were and how fast it went.
 ///
 /// # Errors
 /// The first failure that was found.
 fn on_all_cores(
-    seeds: u64,
+    Range { start, end }: Range<u64>,
     run: impl Fn(u64) -> Result<(), Failure> + Sync,
 ) -> Result<String, Failure> {
-    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let seeds = end - start;
+    let (next, done) = (AtomicU64::new(start), AtomicU64::new(0));
     let failure: Mutex<Option<Failure>> = Mutex::new(None);
     let is_over = |failure: &Mutex<Option<Failure>>| failure.lock().is_ok_and(|f| f.is_some());
     let progress = Mutex::new(Progress::new(seeds, "seeds"));
@@ -95,7 +99,7 @@ fn on_all_cores(
             scope.spawn(|| {
                 while !is_over(&failure) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds {
+                    if seed >= end {
                         break;
                     }
                     match (run(seed), failure.lock()) {
@@ -115,7 +119,7 @@ fn on_all_cores(
         .into_inner()
         .map_or_else(|_| String::new(), Progress::finish);
     match failure.into_inner() {
-        Ok(None) => Ok(format!("{seeds} seeds, {rate}")),
+        Ok(None) => Ok(format!("{seeds} seeds from {start} on, {rate}")),
         Ok(Some(found)) => Err(found),
         Err(_) => Err("the soak panicked".to_owned()),
     }
@@ -144,6 +148,11 @@ fn kill(plan: &Plan) -> Result<(), Failure> {
 }
 
 impl Plan {
+    /// The seeds to run: as many as it was asked for, or else `count`.
+    fn seeds_or(&self, count: u64) -> Range<u64> {
+        self.from..self.from.saturating_add(self.seeds.unwrap_or(count))
+    }
+
     /// The program to strain: the one that was named, or the one that was just built.
     fn binary(&self) -> Result<PathBuf, Failure> {
         match &self.program {
@@ -156,6 +165,7 @@ impl Plan {
         let mut plan = Self {
             seed: None,
             seeds: None,
+            from: 0,
             rounds: 1_000,
             program: None,
             only: None,
@@ -173,6 +183,7 @@ impl Plan {
             match argument.as_str() {
                 "--seed" => plan.seed = Some(number()?),
                 "--seeds" => plan.seeds = Some(number()?),
+                "--from" => plan.from = number()?,
                 "--rounds" => plan.rounds = number()?,
                 "--bin" => plan.program = Some(PathBuf::from(value)),
                 "--only" => plan.only = Some(value.clone()),
@@ -258,7 +269,9 @@ mod tests {
         assert_eq!((long.seeds, long.rounds, long.seed), (None, 1_000, None));
         let short = plan(&["--rounds", "2", "--seed", "7", "--seeds", "1,000"]).unwrap();
         assert_eq!((short.rounds, short.seed), (2, Some(7)));
-        assert_eq!(short.seeds, Some(1_000));
+        assert_eq!(short.seeds_or(5), 0..1_000);
+        let others = plan(&["--from", "20_000"]).unwrap();
+        assert_eq!(others.seeds_or(5), 20_000..20_005);
         assert!(plan(&["--rounds"]).is_err());
         assert!(plan(&["--rounds", "many"]).is_err());
         assert!(plan(&["--for", "ever"]).is_err());

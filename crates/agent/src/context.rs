@@ -89,6 +89,8 @@ impl Conversation {
             Event::SessionCreated(_)
             | Event::SessionUpdated(_)
             | Event::PromptQueued(_)
+            | Event::PromptExpanded(_)
+            | Event::HookRan(_)
             | Event::PromptDropped(_)
             | Event::TurnStarted(_)
             | Event::MessageStarted(_)

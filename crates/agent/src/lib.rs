@@ -8,9 +8,12 @@
 pub mod budget;
 pub mod command;
 pub mod context;
+pub mod hooks;
 mod one_model;
+pub mod project;
 pub mod prompt;
 pub mod report;
+pub mod settings;
 pub mod turn;
 
 pub use budget::Budget;
@@ -19,8 +22,8 @@ pub use context::Conversation;
 pub use one_model::OneModel;
 pub use report::{Context, Finished, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
-pub use llm::ModelOption;
-pub use llm::{Catalog, Message, Model, Provider};
+pub use llm::{Catalog, Message, Model, ModelOption, Provider};
+pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::web::Web;
-pub use tools::{Toolbox, client_side, roots::Roots};
+pub use tools::{Toolbox, client_side, library, progress, roots::Roots};

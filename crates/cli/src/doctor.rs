@@ -1,12 +1,16 @@
 //! `fastness doctor`: what works, what does not, and what to do about it.
 
+mod project;
+
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use agent::project::Project;
 use domain::Limits;
+use llm::Catalog;
 use rustix::fs::{Access, access, statvfs};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,12 +29,13 @@ const SERVER_FILE_BYTES_MAX: u64 = 4 * 1024;
 /// # Errors
 /// If the table cannot be printed.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let checks = [
-        model(settings).await,
+    let mut checks = models(settings).await;
+    checks.extend([
         data_dir(&settings.data_dir),
         disk(&settings.data_dir, &settings.limits),
         server(&settings.data_dir).await,
-    ];
+    ]);
+    checks.extend(project::checks(&seen(settings)));
     let table = table(&checks, Palette::stdout(&settings.environment));
     io::stdout().write_all(table.as_bytes())?;
     let is_broken = checks.iter().any(|check| check.state == State::Broken);
@@ -40,6 +45,13 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
         Exit::Success
     }
     .into())
+}
+
+/// What a session in the directory to work in would find around it.
+fn seen(settings: &Settings) -> Project {
+    let place = crate::engine::place(settings, &settings.cwd);
+    let (project, _) = agent::project::read(&place);
+    project
 }
 
 /// One line of the table.
@@ -78,20 +90,34 @@ impl Check {
     }
 }
 
-async fn model(settings: &Settings) -> Check {
-    match llm::choose(settings.model.clone()).await {
-        Ok(choice) => {
-            let finding = format!("{} ({})", choice.provider.label(), choice.why);
-            let check = Check::new("model", State::Fine, finding);
-            if choice.provider.label().starts_with("offline") {
-                check.advice("for an AI model set OPENAI_API_KEY, or start a local model server")
-            } else {
-                check
-            }
+/// Which model answers and why, and what it could be changed to.
+async fn models(settings: &Settings) -> Vec<Check> {
+    let choice = match llm::choose(settings.model.clone()).await {
+        Ok(choice) => choice,
+        Err(error) => {
+            let check = Check::new("model", State::Broken, error.to_string());
+            return vec![check.advice("choose another with --model or FASTNESS_MODEL")];
         }
-        Err(error) => Check::new("model", State::Broken, error.to_string())
-            .advice("choose another with --model or FASTNESS_MODEL"),
+    };
+    let label = choice.provider.label();
+    let check = Check::new("model", State::Fine, format!("{label} ({})", choice.why));
+    let is_offline = label.starts_with("offline");
+    let check = if is_offline {
+        check.advice(
+            "for an AI model set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a local model server",
+        )
+    } else {
+        check
+    };
+    choice.models.refresh().await;
+    let options = choice.models.options();
+    let others = options.iter().map(|option| option.spec.as_str());
+    let others: Vec<&str> = others.filter(|spec| *spec != label).collect();
+    let mut checks = vec![check];
+    if !others.is_empty() {
+        checks.push(Check::new("other models", State::Fine, others.join(", ")));
     }
+    checks
 }
 
 fn data_dir(path: &Path) -> Check {

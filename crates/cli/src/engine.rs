@@ -1,15 +1,19 @@
 //! Puts the parts together: store, model, sessions, gate, and the service around them.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
+use agent::project::Place;
 use anyhow::Context;
 use auth::{Door, Gate};
+use domain::SessionId;
 use journal::FileStore;
 use server::Service;
 use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::shell::Shell;
 
 use crate::settings::Settings;
 use crate::web;
@@ -34,8 +38,9 @@ pub(crate) async fn start(
 ) -> anyhow::Result<Running> {
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
-    let model = format!("{} ({})", choice.provider.label(), choice.why);
+    let models = Arc::clone(&choice.models);
     let catalog: Arc<dyn Catalog> = choice.models;
+    let model = format!("{} ({})", choice.provider.label(), choice.why);
     let greeting = format!(
         "Fastness {}, answering with {model}.\n\n",
         env!("CARGO_PKG_VERSION")
@@ -55,6 +60,10 @@ pub(crate) async fn start(
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
+        shell: Some(Shell::new(
+            settings.environment.variables(),
+            data_dir.join("sessions"),
+        )),
     });
     let service = Service {
         sessions,
@@ -70,10 +79,26 @@ pub(crate) async fn start(
         remotes: server::Remotes::default(),
         connections: TaskTracker::new(),
     };
+    // What Ollama has is on offer as soon as it answers; nobody waits for that.
+    service
+        .connections
+        .spawn(async move { models.refresh().await });
     Ok(Running {
         service: Arc::new(service),
         model,
     })
+}
+
+/// Where a session of the person at this machine would be if it began in `cwd`.
+pub(crate) fn place(settings: &Settings, cwd: &Path) -> Place {
+    let data_dir = settings.data_dir.canonicalize();
+    Place {
+        session: SessionId::random(),
+        cwd: cwd.to_owned(),
+        is_local: true,
+        operator: Arc::new(settings.operator.clone()),
+        hidden: data_dir.into_iter().collect(),
+    }
 }
 
 /// Opens the store, making the data directory if there is none.

@@ -4,8 +4,10 @@
 //! [`Environment`] is the only reader of the process's environment; everything takes it as an
 //! argument, so that tests bring their own.
 
+mod commands;
 mod file;
 mod listening;
+mod models;
 mod network;
 
 use std::collections::BTreeMap;
@@ -13,6 +15,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use agent::project::{Approvals, Operator};
 use anyhow::Context;
 use auth::Secret;
 use auth::token::{self, TokenError};
@@ -59,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) server: ServerArgs,
     /// What tools and `fetch` may reach.
     pub(crate) network: NetworkSettings,
+    /// What is set for every session.
+    pub(crate) operator: Operator,
 }
 
 impl Environment {
@@ -77,6 +82,23 @@ impl Environment {
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let value = self.variables.get(name)?;
         Some(value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// A path as it was written on the command line.
+    pub(crate) fn beside(&self, path: &Path) -> PathBuf {
+        self.current_dir.join(path)
+    }
+
+    /// The person's home, if there is one.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        let home = self.value("HOME").map(Path::new);
+        home.filter(|home| home.is_absolute())
+    }
+
+    /// Everything that is set.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variables = self.variables.iter();
+        variables.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     #[cfg(test)]
@@ -104,16 +126,14 @@ impl Settings {
             Some(cwd) => working_dir(&environment.current_dir.join(cwd))?,
             None => working_dir(&environment.current_dir)?,
         };
-        let spec = common
-            .model
-            .as_deref()
-            .or(environment.value("FASTNESS_MODEL"));
         let listening = listening::resolve(&cli.command, &environment)?;
+        let data_dir = data_dir(common.data_dir.as_deref(), &environment)?;
         Ok(Self {
-            data_dir: data_dir(common.data_dir.as_deref(), &environment)?,
+            operator: operator(&data_dir, &environment, &file),
+            data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),
-            model: model(spec, &environment, &limits),
+            model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
             limits,
             is_greeting: is_greeting(&environment)?,
             log: log(&cli.command, &environment)?,
@@ -157,10 +177,9 @@ fn data_dir(flag: Option<&Path>, environment: &Environment) -> anyhow::Result<Pa
     }
     // The rules of XDG: a relative path there does not count.
     let state = environment.value("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.filter(|state| state.is_absolute()).or_else(|| {
-        let home = environment.value("HOME").map(Path::new)?;
-        home.is_absolute().then(|| home.join(".local/state"))
-    });
+    let state = state
+        .filter(|state| state.is_absolute())
+        .or_else(|| Some(environment.home()?.join(".local/state")));
     let state = state.ok_or_else(|| {
         Failure::usage("there is no place for the data directory: HOME is not set")
             .hint("name one with --data-dir or FASTNESS_DATA_DIR")
@@ -182,17 +201,16 @@ fn working_dir(path: &Path) -> anyhow::Result<PathBuf> {
     })
 }
 
-fn model(spec: Option<&str>, environment: &Environment, limits: &Limits) -> ModelSettings {
-    let value = |name| environment.value(name).map(str::to_owned);
-    let key = |name| environment.value(name).map(llm::Secret::new);
-    ModelSettings {
-        spec: spec.map(str::to_owned),
-        anthropic_key: key("ANTHROPIC_API_KEY"),
-        anthropic_base: value("ANTHROPIC_BASE_URL"),
-        openai_key: key("OPENAI_API_KEY"),
-        openai_base: value("OPENAI_BASE_URL"),
-        ollama_host: value("OLLAMA_HOST"),
-        limits: limits.clone(),
+/// What is set for every session, and where what belongs to the person is.
+fn operator(data_dir: &Path, environment: &Environment, file: &ConfigFile) -> Operator {
+    // Links in it would be taken for a way out of it.
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    Operator {
+        settings: file.settings().clone(),
+        home: environment.home().map(real),
+        config_dir: file::directory(environment).as_deref().map(real),
+        approvals: Some(Approvals::of(data_dir)),
+        environment: environment.for_commands().into(),
     }
 }
 
@@ -244,6 +262,7 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
     Ok(match command {
         Command::Serve(_) => LevelFilter::INFO,
         Command::Acp(_)
+        | Command::Approve(_)
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
@@ -257,6 +276,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
     let flag = match command {
         Command::Serve(args) => args.store,
         Command::Acp(_)
+        | Command::Approve(_)
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)

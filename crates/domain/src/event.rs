@@ -13,9 +13,9 @@ use crate::ids::{CallId, EventSeq, MessageId, PermissionId, PrincipalId, PromptI
 mod parts;
 
 pub use parts::{
-    AnswerOutcome, CompactionKind, MessageKind, PermissionOption, PermissionOptionKind, PlanEntry,
-    PlanPriority, PlanStatus, StopReason, Text, ToolKind, ToolLocation, ToolStatus, Usage,
-    UsagePurpose, nano_usd,
+    AnswerOutcome, CompactionKind, HookOutcome, HookPoint, MessageKind, PermissionOption,
+    PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, StopReason, Text, ToolKind,
+    ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
 };
 
 /// Declares the event structs and the enum over them from one table of type names.
@@ -165,6 +165,34 @@ events! {
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         blocks: Vec<Value>,
+    }
+    /// A command of the operator's or of an approved project ran. `prompt` is what the model reads in
+    /// place of the prompt before it, `context` what it reads besides. With `stopped`, what it was asked
+    /// about did not happen.
+    "hook.event" => HookRan {
+        event: HookPoint,
+        command: String,
+        outcome: HookOutcome,
+        ms: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<TurnId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<CallId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<String>,
+        #[serde(default, skip_serializing_if = "is_false")]
+        stopped: bool,
+    }
+    /// The prompt before this named a command; `text` is what the model reads in its place, as the
+    /// command's file was then.
+    "prompt.expanded" => PromptExpanded {
+        turn: TurnId,
+        name: String,
+        text: String,
     }
     /// A person is asked whether a call may run.
     "permission.asked" => PermissionAsked {

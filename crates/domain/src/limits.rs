@@ -115,8 +115,9 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// four times what the largest windows of today hold.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How long a session without a turn keeps its conversation in memory; then it is read anew.
-pub const CONVERSATION_IDLE: Duration = Duration::from_secs(60);
+/// How long after a turn a session keeps its conversation and newest events in memory: a person
+/// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.
+pub const SESSION_WARM_TIME: Duration = Duration::from_secs(60);
 
 /// Characters of a web page in one tool result: about ten thousand tokens; the rest is read by
 /// offset.
@@ -173,6 +174,91 @@ pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
 /// How long a command may run at most, whatever it says: a turn waits for it.
 pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
+/// How long a command that must end may take to do so before its supervisor is killed too: a
+/// cancel promises a second.
+pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
+
+/// Bytes of a command's output that the model is shown, half of them from its end: about thirty
+/// thousand tokens; the rest is read from its file.
+pub const COMMAND_OUTPUT_BYTES_MAX: usize = 128 * 1024;
+
+/// Characters of one line of output that are shown: more is data, not text.
+pub const COMMAND_OUTPUT_LINE_CHARS_MAX: usize = 4_000;
+
+/// Bytes of one command's output that are kept in a file.
+pub const COMMAND_OUTPUT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Files of output that a session keeps; the oldest goes first.
+pub const COMMAND_OUTPUT_FILES_MAX: usize = 16;
+
+/// Bytes of a running call's newest output that clients are shown: two or three screens.
+pub const PROGRESS_BYTES_MAX: usize = 8 * 1024;
+
+/// How often a running call shows something new: faster than anybody reads.
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// How long the last output of a process that has ended is waited for: it is in the pipe already,
+/// unless somebody who left its group holds the pipe open.
+pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Hooks in one settings file: each may start a process at every step.
+pub const HOOKS_MAX: usize = 64;
+
+/// How long a hook may take that does not say how long it may: a person waits for it.
+pub const HOOK_TIME_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How long a hook may take at most, whatever it says: a turn waits for it.
+pub const HOOK_TIME_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// How long all hooks of a session's end may take together: whoever closes it waits for them.
+pub const HOOK_END_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes that a hook may print: what a tool result may hold, which it may rewrite.
+pub const HOOK_OUTPUT_BYTES_MAX: usize = 2 * TOOL_RESULT_BYTES_MAX;
+
+/// Bytes of what a hook gives the model to read, and of a prompt that it rewrites.
+pub const HOOK_TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a hook's reason: a sentence or a short list.
+pub const HOOK_REASON_BYTES_MAX: usize = 4 * 1024;
+
+/// Times that hooks may keep one turn from ending: a hook that is never content must not make a
+/// turn without end.
+pub const STOP_BLOCKS_MAX: u32 = 3;
+
+/// Bytes of a settings file: a few hundred settings.
+pub const SETTINGS_FILE_BYTES_MAX: usize = 64 * 1024;
+
+/// Directories looked at from a session's own upward.
+pub const PROJECT_LEVELS_MAX: usize = 32;
+
+/// Bytes of one file of instructions that the model is shown: about eight thousand tokens.
+pub const INSTRUCTION_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of all instructions together: they are a part of every request.
+pub const INSTRUCTIONS_BYTES_MAX: usize = 96 * 1024;
+
+/// Skills of a session, and commands: each is a line in every request or in a client's menu.
+pub const LIBRARY_ENTRIES_MAX: usize = 128;
+
+/// Bytes of the list of skills in a request.
+pub const LIBRARY_LIST_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of one skill or command that are read.
+pub const LIBRARY_FILE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of front matter that are looked at: a name and a description.
+pub const FRONT_MATTER_BYTES_MAX: usize = 8 * 1024;
+
+/// Characters of a skill's or command's description: a sentence or three.
+pub const DESCRIPTION_CHARS_MAX: usize = 512;
+
+/// Names of one directory that are looked at.
+pub const DIRECTORY_NAMES_MAX: usize = 4_096;
+
+/// Folders within folders that are searched for commands.
+pub const COMMAND_LEVELS_MAX: usize = 4;
+
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -215,6 +301,10 @@ pub const MODEL_PROBE_WAIT: Duration = Duration::from_millis(300);
 
 /// Bytes read of a local model server's list of models.
 pub const MODEL_PROBE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes that one session's model keeps of its sealed thoughts: they are a few kilobytes per step,
+/// and only those of the running turn are needed.
+pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Models of a local server that are offered for choosing: a list that a person can still read.
 pub const MODELS_OFFERED_MAX: usize = 64;

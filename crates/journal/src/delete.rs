@@ -9,7 +9,7 @@ use std::io;
 use domain::SessionId;
 
 use crate::StoreError;
-use crate::lock::{self, Lock};
+use crate::lock;
 use crate::storage::{Access, Storage, gone_is_fine};
 
 /// Names of deleted sessions.
@@ -20,9 +20,9 @@ const TREE_DEPTH_MAX: usize = 3;
 
 /// See [`crate::FileStore::delete`].
 pub(crate) fn delete(storage: &dyn Storage, id: SessionId) -> Result<(), StoreError> {
-    let _lock = match Lock::take_silently(storage, &id.to_string()) {
-        // No room to make the file, so there is none, and nobody has the session.
-        Err(StoreError::Full) => None,
+    let _locked = match lock::take_silently(storage, &id.to_string(), Access::Write) {
+        // Where there is no log, nobody writes one.
+        Err(StoreError::NotFound) => None,
         taken => Some(taken?),
     };
     decide(storage, id)?;

@@ -40,9 +40,9 @@ pub(crate) fn open(
     now: Timestamp,
     visit: &mut dyn FnMut(&Stored),
 ) -> Result<(Writer, Recovery), StoreError> {
-    let lock = Lock::take(dir.storage(), &dir.name)?;
+    let lock = Lock::take(dir.storage(), &dir.name, Access::Write)?;
     let same_boot = lock.is_same_boot(dir.storage());
-    let events = dir.open("events.jsonl", Access::Write)?;
+    let events = Arc::clone(lock.events());
     let scanned = scan(&dir, &events, same_boot, visit)?;
     let epoch = scanned.fold.meta.epoch;
     // Of an earlier opening that did not get to its end.
@@ -77,7 +77,7 @@ pub(crate) fn open(
     if ended_message.is_some() {
         entries.push(Entry::EndMessage { partial: true });
     }
-    let mut writer = Writer::new(dir, lock, events, len, scanned.fold.meta);
+    let mut writer = Writer::new(dir, lock, len, scanned.fold.meta);
     writer.adopt(found.message);
     for stored in writer.append(entries, now)? {
         visit(&stored);

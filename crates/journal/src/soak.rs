@@ -19,7 +19,7 @@ mod every;
 mod oracle;
 mod writing;
 
-pub use every::{Then, fault_at, recovery_fault_at};
+pub use every::{Then, fault_at, recovery_fault_at, sabotaged_recovery_fault_at};
 use oracle::{Expected, Standing};
 
 /// Steps of one run: enough for several lives, few enough that a failure can be followed.

@@ -61,8 +61,8 @@ impl FileStore {
         first: Vec<Event>,
         now: Timestamp,
     ) -> Result<(Writer, Vec<Arc<Stored>>), StoreError> {
-        self.make(id, |dir, lock, events| {
-            let mut writer = Writer::new(dir, lock, events, 0, Meta::new(id));
+        self.make(id, |dir, lock| {
+            let mut writer = Writer::new(dir, lock, 0, Meta::new(id));
             let stored = writer.append_first(first, now)?;
             Ok((writer, stored))
         })
@@ -93,11 +93,11 @@ impl FileStore {
             at: EventSeq(end.next.0 - 1),
             owner: Some(owner.clone()),
         };
-        let (writer, ()) = self.make(to, |dir, lock, events| {
-            let len = fork::copy(&source, end, &dir, &events)?;
+        let (writer, ()) = self.make(to, |dir, lock| {
+            let len = fork::copy(&source, end, &dir, lock.events())?;
             let mut meta = Meta::new(to);
-            meta::fold_on(&dir, &events, Place::START, &mut meta)?;
-            let mut writer = Writer::new(dir, lock, events, len, meta);
+            meta::fold_on(&dir, lock.events(), Place::START, &mut meta)?;
+            let mut writer = Writer::new(dir, lock, len, meta);
             writer.append_first(vec![forked.into()], now)?;
             Ok((writer, ()))
         })?;
@@ -193,7 +193,7 @@ impl FileStore {
     fn make<T>(
         &self,
         id: SessionId,
-        fill: impl FnOnce(SessionDir, Lock, Arc<dyn StoredFile>) -> Result<(Writer, T), StoreError>,
+        fill: impl FnOnce(SessionDir, Lock) -> Result<(Writer, T), StoreError>,
     ) -> Result<(Writer, T), StoreError> {
         let storage = self.storage();
         if storage.exists(&id.to_string())? || delete::was_deleted(storage, id)? {
@@ -213,20 +213,19 @@ impl FileStore {
         &self,
         unborn: &str,
         id: SessionId,
-        fill: impl FnOnce(SessionDir, Lock, Arc<dyn StoredFile>) -> Result<(Writer, T), StoreError>,
+        fill: impl FnOnce(SessionDir, Lock) -> Result<(Writer, T), StoreError>,
     ) -> Result<(Writer, T), StoreError> {
         let storage = self.storage();
         storage.create_dir(unborn)?;
-        let lock = Lock::take(storage, unborn)?;
+        let lock = Lock::take(storage, unborn, Access::Create)?;
         let dir = SessionDir {
             shared: Arc::clone(&self.shared),
             id,
             name: unborn.to_owned(),
         };
-        let events = dir.open("events.jsonl", Access::Create)?;
         // There from the start, so that starting a message never has to sync the directory.
         dir.open("partial", Access::Create)?;
-        let (mut writer, made) = fill(dir, lock, events)?;
+        let (mut writer, made) = fill(dir, lock)?;
         storage.sync_dir(unborn)?;
         writer.take_name(id.to_string())?;
         Ok((writer, made))

@@ -16,7 +16,7 @@ use crate::blobs::NewBlob;
 use crate::lock::Lock;
 use crate::message::OpenMessage;
 use crate::meta::{self, Started};
-use crate::storage::{Access, StoredFile, write_all_at};
+use crate::storage::{Access, write_all_at};
 use crate::store::SessionDir;
 use crate::{Meta, StoreError, Stored, record};
 
@@ -34,12 +34,11 @@ pub enum Entry {
 
 /// Adds to one session. Not `Clone`: there is one per session, in all processes together.
 ///
-/// Idle it holds two open files (events and lock) and no buffers.
+/// Idle it holds one open file, the log, which is also what is locked; and no buffers.
 pub struct Writer {
     dir: SessionDir,
     lock: Lock,
-    events: Arc<dyn StoredFile>,
-    /// Bytes in `events`.
+    /// Bytes in the log.
     len: u64,
     /// Bytes of them that a sync has confirmed.
     durable: u64,
@@ -168,7 +167,7 @@ impl Writer {
         if self.fenced {
             return None;
         }
-        let events = (self.len > self.handed).then(|| Arc::clone(&self.events));
+        let events = (self.len > self.handed).then(|| Arc::clone(self.lock.events()));
         self.handed = self.len;
         let partial = self.open.as_mut().and_then(OpenMessage::unsynced);
         let files: Vec<_> = [events, partial].into_iter().flatten().collect();
@@ -203,17 +202,10 @@ impl Writer {
         meta::save(self.dir.storage(), &self.dir.name, &self.meta, self.len)
     }
 
-    pub(crate) fn new(
-        dir: SessionDir,
-        lock: Lock,
-        events: Arc<dyn StoredFile>,
-        len: u64,
-        meta: Meta,
-    ) -> Self {
+    pub(crate) fn new(dir: SessionDir, lock: Lock, len: u64, meta: Meta) -> Self {
         Self {
             dir,
             lock,
-            events,
             len,
             durable: len,
             handed: len,
@@ -267,7 +259,7 @@ impl Writer {
 
     /// All that was found is on disk: note the boot, and forget a failed sync.
     pub(crate) fn settle(&mut self) {
-        if let Err(error) = self.lock.settle(self.dir.storage()) {
+        if let Err(error) = self.lock.settle(self.dir.storage(), &self.dir.name) {
             // The session is whole. The next to open it will not know the boot, and be careful.
             tracing::debug!(session = %self.meta.id, %error, "the boot could not be noted");
         }
@@ -342,9 +334,9 @@ impl Writer {
     }
 
     fn write_lines(&mut self, lines: &[u8]) -> io::Result<()> {
-        if let Err(error) = write_all_at(&*self.events, lines, self.len) {
+        if let Err(error) = write_all_at(&**self.lock.events(), lines, self.len) {
             // Nobody has seen these bytes. If they cannot be cut now, recovery will do it.
-            let _ = self.events.truncate(self.len);
+            let _ = self.lock.events().truncate(self.len);
             return Err(error);
         }
         self.len += lines.len() as u64;
@@ -352,7 +344,7 @@ impl Writer {
     }
 
     fn sync_events(&mut self) -> Result<(), StoreError> {
-        self.events.sync()?;
+        self.lock.events().sync()?;
         self.durable = self.len;
         self.handed = self.len;
         self.behind = 0;

@@ -109,3 +109,6 @@ impl Catalog for Models {
         self.sources.by_spec(spec)
     }
 }
+
+#[cfg(test)]
+mod tests;

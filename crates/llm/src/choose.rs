@@ -1,19 +1,18 @@
 //! Which model answers: what was asked for, else a key, else a local server, else `offline`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::Limits;
 
 use crate::catalog::Models;
+use crate::known::{ANTHROPIC_OFFERED, OPENAI_OFFERED};
 use crate::model::Provider;
 use crate::probe::{self, LocalServer};
 use crate::providers::offline::OfflineProvider;
 use crate::providers::script::ScriptError;
 use crate::secret::Secret;
 use crate::sources::Sources;
-
-/// The model taken when there is a key and nothing else: quick, cheap, and good with tools.
-const OPENAI_DEFAULT_MODEL: &str = "gpt-5-mini";
 
 /// What the program was told about models. An empty text counts as not set.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +29,10 @@ pub struct ModelSettings {
     pub openai_base: Option<String>,
     /// `OLLAMA_HOST`, as Ollama itself takes it.
     pub ollama_host: Option<String>,
+    /// Tokens that fit into one call, for models of which that is not known or set otherwise.
+    pub context_window: Option<u64>,
+    /// Certificate authorities to trust besides the public ones, in PEM.
+    pub ca_file: Option<PathBuf>,
     /// Deadlines.
     pub limits: Limits,
 }
@@ -50,30 +53,34 @@ pub struct Choice {
 pub enum ChooseError {
     /// The spec has no form that we know.
     #[error(
-        "`{spec}` names no model; use openai-chat:NAME, ollama:NAME, script:FILE or offline \
-         (anthropic:NAME and openai:NAME are to come)"
+        "`{spec}` names no model; use anthropic:NAME, openai:NAME, openai-chat:NAME, \
+         ollama:NAME, script:FILE or offline"
     )]
     UnknownSpec {
         /// What was given.
         spec: String,
     },
-    /// The form is known, but this version cannot speak to that provider.
-    #[error(
-        "`{form}:` is not built yet; use openai-chat:NAME with OPENAI_API_KEY, and \
-         OPENAI_BASE_URL for another compatible server"
-    )]
-    NotBuilt {
-        /// The part before the colon.
-        form: String,
-    },
     /// Nothing says where to send requests.
-    #[error("openai-chat needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that wants no key")]
-    NoKey,
+    #[error("{form} needs {key}, or {base} for a server that wants no key")]
+    NoKey {
+        /// The part before the colon.
+        form: &'static str,
+        /// The variable for the key.
+        key: &'static str,
+        /// The variable for the base.
+        base: &'static str,
+    },
     /// The base is no http or https URL.
     #[error("{variable} is not an http or https URL")]
     NotABase {
         /// Where it was set.
         variable: &'static str,
+    },
+    /// There are no certificates to trust in the file for them.
+    #[error("{file} holds no certificates in PEM that can be read")]
+    Authorities {
+        /// The file.
+        file: String,
     },
     /// Somebody who may only choose from the list chose something else.
     #[error("this model is not on offer here")]
@@ -98,7 +105,7 @@ async fn choose_among(
     settings: ModelSettings,
     local_servers: &[LocalServer],
 ) -> Result<Choice, ChooseError> {
-    let sources = Sources::new(settings);
+    let sources = Sources::new(settings)?;
     let (provider, why) = first_of(&sources, local_servers).await?;
     let models = Arc::new(Models::new(sources, Arc::clone(&provider)));
     Ok(Choice {
@@ -117,25 +124,32 @@ async fn first_of(
         let why = "set by --model or FASTNESS_MODEL".to_owned();
         return Ok((sources.by_spec(spec)?, why));
     }
-    if sources.has_openai() {
-        let why = "OPENAI_API_KEY is set".to_owned();
-        return Ok((sources.openai_chat(OPENAI_DEFAULT_MODEL)?, why));
+    let keys = [
+        (
+            sources.has_anthropic(),
+            "ANTHROPIC_API_KEY",
+            "anthropic",
+            ANTHROPIC_OFFERED,
+        ),
+        (
+            sources.has_openai(),
+            "OPENAI_API_KEY",
+            "openai",
+            OPENAI_OFFERED,
+        ),
+    ];
+    for (is_set, key, form, offered) in keys {
+        if let Some(name) = offered.first().filter(|_| is_set) {
+            let provider = sources.by_spec(&format!("{form}:{name}"))?;
+            return Ok((provider, format!("{key} is set")));
+        }
     }
-    let skipped = if sources.has_anthropic() {
-        "ANTHROPIC_API_KEY is set, but anthropic: is not built yet; "
-    } else {
-        ""
-    };
-    Ok(match probe::first(local_servers, &sources.ollama()).await {
-        Some(found) => (
-            sources.local(&found)?,
-            format!("{skipped}{} answers on this machine", found.server),
-        ),
-        None => (
-            Arc::new(OfflineProvider) as Arc<dyn Provider>,
-            format!("{skipped}no OpenAI key and no local model server found"),
-        ),
-    })
+    if let Some(found) = probe::first(local_servers, &sources.ollama()).await {
+        let why = format!("{} answers on this machine", found.server);
+        return Ok((sources.local(&found)?, why));
+    }
+    let why = "no Anthropic or OpenAI key and no local model server found";
+    Ok((Arc::new(OfflineProvider), why.to_owned()))
 }
 
 #[cfg(test)]

@@ -38,6 +38,9 @@ pub enum ModelError {
     /// The answer ended before it was complete.
     #[error("the model's answer broke off before its end")]
     Cut,
+    /// The answer has neither words nor calls nor a reason for its end.
+    #[error("the model's answer is empty")]
+    Empty,
     /// The answer is not what the protocol says.
     #[error("the model's server sent something unusable: {what}")]
     Unusable {
@@ -76,6 +79,7 @@ impl ModelError {
             | Self::ContextTooLong
             | Self::Unreachable { .. }
             | Self::Cut
+            | Self::Empty
             | Self::Unusable { .. } => FailureKind::ModelError,
         };
         TurnError::new(kind, self.to_string())

@@ -5,10 +5,12 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::Limits;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Request, Response, Url};
+use rustls::pki_types::CertificateDer;
 
 use crate::secret::Secret;
 
@@ -19,10 +21,26 @@ const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 /// Unused connections kept per server; more would only wait to be closed.
 const IDLE_CONNECTIONS_MAX: usize = 32;
 
+/// How often an unused or silent connection is asked whether it still lives: less than the five
+/// minutes after which networks forget one.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
 /// A client that costs nothing until it is used.
 pub(crate) struct Http {
     connect: Duration,
+    /// Certificate authorities besides the public ones.
+    authorities: Vec<CertificateDer<'static>>,
     client: OnceLock<Client>,
+}
+
+/// How a request says who sends it.
+#[derive(Clone)]
+pub(crate) enum Login {
+    Nobody,
+    /// `Authorization: Bearer`.
+    Bearer(Secret),
+    /// `x-api-key`, as Anthropic wants it.
+    ApiKey(Secret),
 }
 
 /// The client could not be made, which only happens when the program was built wrongly.
@@ -38,9 +56,10 @@ pub(crate) struct Answer(Response);
 pub(crate) struct Broken;
 
 impl Http {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, authorities: Vec<CertificateDer<'static>>) -> Self {
         Self {
             connect: limits.client_connect,
+            authorities,
             client: OnceLock::new(),
         }
     }
@@ -71,20 +90,29 @@ impl Http {
 
     fn build(&self) -> Option<Client> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let roots = rustls::RootCertStore {
+        let mut roots = rustls::RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
         };
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
+        let (_, ignored) = roots.add_parsable_certificates(self.authorities.iter().cloned());
+        if ignored > 0 {
+            tracing::warn!(ignored, "certificate authorities that cannot be used");
+        }
+        let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .ok()?
             .with_root_certificates(roots)
             .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Client::builder()
             .tls_backend_preconfigured(tls)
             .no_proxy()
             .redirect(Policy::none())
             .referer(false)
             .tcp_nodelay(true)
+            .tcp_keepalive(KEEP_ALIVE)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .http2_keep_alive_timeout(self.connect)
+            .http2_adaptive_window(true)
             .connect_timeout(self.connect)
             .pool_idle_timeout(IDLE_CONNECTION)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
@@ -107,7 +135,7 @@ impl Answer {
     /// The next piece of the body; `None` at its end.
     ///
     /// Cancel safe: a piece is taken only when it is handed over.
-    pub(crate) async fn piece(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, Broken> {
+    pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Broken> {
         self.0.chunk().await.map_err(|error| {
             tracing::debug!(error = %error.without_url(), "model answer broke off");
             Broken
@@ -119,7 +147,6 @@ impl Answer {
         let mut body = Vec::new();
         while let Ok(Some(piece)) = self.piece().await {
             let room = bytes_max - body.len();
-            let piece = piece.as_ref();
             body.extend_from_slice(&piece[..piece.len().min(room)]);
             if body.len() == bytes_max {
                 break;
@@ -129,17 +156,118 @@ impl Answer {
     }
 }
 
-/// A POST of JSON that wants a stream of events back; `None` if the key cannot be in a header.
-pub(crate) fn post(url: &Url, key: Option<&Secret>, json: Vec<u8>) -> Option<Request> {
+/// A POST of JSON that wants a stream back; `None` if the key cannot be in a header.
+pub(crate) fn post(url: &Url, login: &Login, accept: &'static str) -> Option<Request> {
     let mut request = Request::new(reqwest::Method::POST, url.clone());
     let headers: &mut HeaderMap = request.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    if let Some(key) = key {
-        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok()?;
-        bearer.set_sensitive(true);
-        headers.insert(AUTHORIZATION, bearer);
-    }
-    *request.body_mut() = Some(json.into());
+    headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    let (name, value) = match login {
+        Login::Nobody => return Some(request),
+        Login::Bearer(key) => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+        Login::ApiKey(key) => (
+            HeaderName::from_static("x-api-key"),
+            key.expose().to_owned(),
+        ),
+    };
+    let mut value = HeaderValue::from_str(&value).ok()?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
     Some(request)
+}
+
+impl Login {
+    /// Bearer `key`, if there is one.
+    pub(crate) fn bearer(key: Option<Secret>) -> Self {
+        key.map_or(Self::Nobody, Self::Bearer)
+    }
+
+    /// `text` without the key in it.
+    pub(crate) fn hide_in(&self, text: String) -> String {
+        match self {
+            Self::Nobody => text,
+            Self::Bearer(key) | Self::ApiKey(key) => text.replace(key.expose(), "***"),
+        }
+    }
+}
+
+/// Where `path` is at `base`, which may or may not end in its version or in the path itself.
+pub(crate) fn versioned(base: &str, path: &[&str]) -> Option<Url> {
+    let base = base.trim().trim_end_matches('/');
+    let tail = format!("/{}", path.join("/"));
+    let mut url = at(base.strip_suffix(&tail).unwrap_or(base), &[])?;
+    let is_version = |segment: &str| {
+        let digits = segment.strip_prefix('v').unwrap_or("");
+        digits.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let has_version = url
+        .path_segments()
+        .is_some_and(|mut path| path.any(is_version));
+    let mut segments = url.path_segments_mut().ok()?;
+    segments.pop_if_empty();
+    if !has_version {
+        segments.push("v1");
+    }
+    segments.extend(path);
+    drop(segments);
+    Some(url)
+}
+
+/// Where `path` is at `base`.
+pub(crate) fn at(base: &str, path: &[&str]) -> Option<Url> {
+    let mut url = Url::parse(base.trim().trim_end_matches('/')).ok()?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return None;
+    }
+    let mut segments = url.path_segments_mut().ok()?;
+    segments.pop_if_empty();
+    segments.extend(path);
+    drop(segments);
+    Some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::versioned;
+
+    #[test]
+    fn a_base_works_with_or_without_its_version() {
+        let cases = [
+            (
+                "http://127.0.0.1:4010",
+                "http://127.0.0.1:4010/v1/chat/completions",
+            ),
+            (
+                "http://127.0.0.1:4010/",
+                "http://127.0.0.1:4010/v1/chat/completions",
+            ),
+            (
+                "http://127.0.0.1:4010/v1",
+                "http://127.0.0.1:4010/v1/chat/completions",
+            ),
+            (
+                "http://127.0.0.1:4010/v1/",
+                "http://127.0.0.1:4010/v1/chat/completions",
+            ),
+            (
+                "https://a.example/api/v1",
+                "https://a.example/api/v1/chat/completions",
+            ),
+            (
+                "https://a.example/v1beta/openai",
+                "https://a.example/v1beta/openai/chat/completions",
+            ),
+            (
+                "http://a/v1/chat/completions",
+                "http://a/v1/chat/completions",
+            ),
+        ];
+        for (base, expected) in cases {
+            let url = versioned(base, &["chat", "completions"]).map(String::from);
+            assert_eq!(url.as_deref(), Some(expected), "{base}");
+        }
+        for wrong in ["", "127.0.0.1:4010", "file:///etc", "http://", "ftp://a"] {
+            assert_eq!(versioned(wrong, &["messages"]), None, "{wrong}");
+        }
+    }
 }

@@ -4,15 +4,22 @@
 //! what all share is here: [`model`] the words, `deadline` and `retry` the waiting, `http` the
 //! one HTTP client. Nothing in this crate reads the environment.
 
+mod call;
 mod catalog;
 mod choose;
+mod content;
 mod deadline;
+mod dialect;
 mod error;
+mod hosted;
 mod http;
+mod inputs;
 mod known;
+mod memory;
 pub mod model;
 mod probe;
 mod providers;
+mod refusal;
 mod retry;
 mod secret;
 mod sources;

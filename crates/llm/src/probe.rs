@@ -10,6 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+/// What Ollama is called.
+const OLLAMA: &str = "Ollama";
+
 /// Ollama's own port.
 const OLLAMA_PORT: u16 = 11434;
 
@@ -27,7 +30,7 @@ pub(crate) struct LocalServer {
 /// The servers looked for; the first that answers is taken.
 pub(crate) const KNOWN: &[LocalServer] = &[
     LocalServer {
-        name: "Ollama",
+        name: OLLAMA,
         address: None,
         path: "/api/tags",
         first_model: |answer| first_chat_model(answer["models"].as_array()?, "name"),
@@ -63,6 +66,13 @@ pub(crate) struct Found {
     pub(crate) base: String,
     /// Its first model.
     pub(crate) model: String,
+}
+
+impl Found {
+    /// Whether it is the server that has an interface of its own.
+    pub(crate) fn is_ollama(&self) -> bool {
+        self.server == OLLAMA
+    }
 }
 
 /// The first of `servers` that answers in time, in their order.

@@ -1,5 +1,8 @@
-//! The providers, one file each.
+//! The providers, one file each; those behind HTTP are dialects of [`crate::hosted`].
 
+pub(crate) mod anthropic;
 pub(crate) mod offline;
+pub(crate) mod ollama;
+pub(crate) mod openai;
 pub(crate) mod openai_chat;
 pub(crate) mod script;

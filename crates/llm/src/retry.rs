@@ -1,7 +1,8 @@
 //! When a failed request is sent again, and how long to wait before that.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use domain::clock::Timestamp;
 use domain::limits::{MODEL_BACKOFF_MAX, MODEL_BACKOFF_MIN, MODEL_RETRY_AFTER_MAX};
 
 use crate::model::random_bits;
@@ -20,12 +21,25 @@ pub(crate) fn wait_after(tries: u32, retry_after: Option<Duration>) -> Duration 
     }
 }
 
-/// The `Retry-After` of an answer, in its form of seconds (or the milliseconds that some add).
+/// The `Retry-After` of an answer: seconds, a date, or the milliseconds that some add.
+///
+/// A date is compared with the server's own `Date`, so that it does not matter what our clock says.
 pub(crate) fn retry_after(header: impl Fn(&str) -> Option<String>) -> Option<Duration> {
     let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
     let millis = number("retry-after-ms").map(|millis| millis / 1e3);
-    let seconds = millis.or_else(|| number("retry-after"))?;
-    Duration::try_from_secs_f64(seconds).ok()
+    if let Some(seconds) = millis.or_else(|| number("retry-after")) {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = |name: &str| httpdate::parse_http_date(header(name)?.trim()).ok();
+    let until = date("retry-after")?;
+    let now = date("date").unwrap_or_else(now);
+    // A time that has passed means: now.
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+fn now() -> SystemTime {
+    let since_1970 = Duration::try_from_secs_f64(Timestamp::now().0);
+    SystemTime::UNIX_EPOCH + since_1970.unwrap_or_default()
 }
 
 /// Between half of and the whole of the doubled wait.
@@ -64,11 +78,28 @@ mod tests {
         assert_eq!(asked("retry-after", "2"), Some(Duration::from_secs(2)));
         let short = asked("retry-after-ms", "70");
         assert_eq!(short, Some(Duration::from_millis(70)));
-        assert_eq!(asked("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"), None);
         assert_eq!(asked("retry-after", "-1"), None);
+        assert_eq!(asked("retry-after", "soon"), None);
         assert_eq!(wait_after(1, short), Duration::from_millis(70));
         let endless = asked("retry-after", "1e15");
         assert_eq!(wait_after(1, endless), MODEL_RETRY_AFTER_MAX);
+    }
+
+    #[test]
+    fn a_date_counts_from_the_servers_own() {
+        let answer = |date: &'static str| {
+            retry_after(move |wanted| match wanted {
+                "retry-after" => Some("Wed, 21 Oct 2026 07:28:00 GMT".to_owned()),
+                "date" => Some(date.to_owned()),
+                _ => None,
+            })
+        };
+        let before = answer("Wed, 21 Oct 2026 07:27:50 GMT");
+        assert_eq!(before, Some(Duration::from_secs(10)));
+        let after = answer("Wed, 21 Oct 2026 07:29:00 GMT");
+        assert_eq!(after, Some(Duration::ZERO));
+        // Without one our clock must do, for which that day is past or still to come.
+        assert!(answer("").is_some());
     }
 
     #[test]

@@ -1,45 +1,72 @@
 //! What the settings open: a provider for each form of `--model`, all on one HTTP client.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use domain::Limits;
+use reqwest::Url;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::choose::{ChooseError, ModelSettings};
+use crate::dialect::Dialect;
+use crate::hosted::{Hosted, Place};
+use crate::http::{self, Http, Login};
 use crate::model::Provider;
 use crate::probe::{self, Found};
+use crate::providers::anthropic::Anthropic;
 use crate::providers::offline::OfflineProvider;
+use crate::providers::ollama::{self, Ollama};
+use crate::providers::openai::OpenAi;
 use crate::providers::openai_chat::OpenAiChat;
 use crate::providers::script::ScriptProvider;
 use crate::secret::Secret;
 
+/// Where Anthropic itself is.
+const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
+
 /// Where OpenAI itself is.
 const OPENAI_BASE: &str = "https://api.openai.com/v1";
 
-/// The settings that are really set.
+/// The settings that are really set, and the client that all providers share.
 pub(crate) struct Sources {
     spec: Option<String>,
     anthropic_key: Option<Secret>,
+    anthropic_base: Option<String>,
     openai_key: Option<Secret>,
     openai_base: Option<String>,
     ollama_host: Option<String>,
+    context_window: Option<u64>,
     limits: Arc<Limits>,
+    http: Arc<Http>,
 }
 
 impl Sources {
-    pub(crate) fn new(settings: ModelSettings) -> Self {
+    /// Takes the settings in.
+    ///
+    /// # Errors
+    /// If the file of certificate authorities cannot be used.
+    pub(crate) fn new(settings: ModelSettings) -> Result<Self, ChooseError> {
         let text = |text: Option<String>| {
             let text = text?.trim().to_owned();
             (!text.is_empty()).then_some(text)
         };
         let key = |key: Option<Secret>| key.filter(|key| !key.is_empty());
-        Self {
+        let authorities = match &settings.ca_file {
+            Some(file) => authorities(file)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
             spec: text(settings.spec),
             anthropic_key: key(settings.anthropic_key),
+            anthropic_base: text(settings.anthropic_base),
             openai_key: key(settings.openai_key),
             openai_base: text(settings.openai_base),
             ollama_host: text(settings.ollama_host),
+            context_window: settings.context_window,
+            http: Arc::new(Http::new(&settings.limits, authorities)),
             limits: Arc::new(settings.limits),
-        }
+        })
     }
 
     /// The model that was asked for.
@@ -67,62 +94,118 @@ impl Sources {
         if name.is_empty() {
             return Err(unknown());
         }
+        let label = spec.to_owned();
         match form {
             "script" => {
                 let limits = Arc::clone(&self.limits);
                 Ok(Arc::new(ScriptProvider::read(name, limits)?))
             }
-            "openai-chat" => self.openai_chat(name),
-            "ollama" => self.at_ollama(name, format!("ollama:{name}")),
-            "anthropic" | "openai" => Err(ChooseError::NotBuilt {
-                form: form.to_owned(),
-            }),
+            "anthropic" => self.anthropic(label, name),
+            "openai" => self.openai(label, name, &["responses"], OpenAi),
+            "openai-chat" => self.openai(label, name, &["chat", "completions"], OpenAiChat),
+            "ollama" => self.at_ollama(label, name),
             _ => Err(unknown()),
         }
     }
 
-    pub(crate) fn openai_chat(&self, name: &str) -> Result<Arc<dyn Provider>, ChooseError> {
-        if self.openai_key.is_none() && self.openai_base.is_none() {
-            return Err(ChooseError::NoKey);
+    fn anthropic(&self, label: String, name: &str) -> Result<Arc<dyn Provider>, ChooseError> {
+        if self.anthropic_key.is_none() && self.anthropic_base.is_none() {
+            return Err(ChooseError::NoKey {
+                form: "anthropic",
+                key: "ANTHROPIC_API_KEY",
+                base: "ANTHROPIC_BASE_URL",
+            });
         }
-        let base = self.openai_base.as_deref().unwrap_or(OPENAI_BASE);
-        let key = self.openai_key.clone();
-        self.compatible(format!("openai-chat:{name}"), name, base, key)
-            .ok_or(ChooseError::NotABase {
-                variable: "OPENAI_BASE_URL",
-            })
+        let base = self.anthropic_base.as_deref().unwrap_or(ANTHROPIC_BASE);
+        let url = http::versioned(base, &["messages"]);
+        let url = url.ok_or(ChooseError::NotABase {
+            variable: "ANTHROPIC_BASE_URL",
+        })?;
+        let login = self.anthropic_key.clone();
+        let login = login.map_or(Login::Nobody, Login::ApiKey);
+        Ok(hosted(label, self.place(url, login, name), Anthropic))
     }
 
-    fn at_ollama(&self, name: &str, label: String) -> Result<Arc<dyn Provider>, ChooseError> {
-        self.compatible(label, name, &self.ollama(), None)
-            .ok_or(ChooseError::NotABase {
-                variable: "OLLAMA_HOST",
-            })
+    /// A model of OpenAI, or of a server that is like it.
+    fn openai(
+        &self,
+        label: String,
+        name: &str,
+        path: &[&str],
+        dialect: impl Dialect + 'static,
+    ) -> Result<Arc<dyn Provider>, ChooseError> {
+        if self.openai_key.is_none() && self.openai_base.is_none() {
+            return Err(ChooseError::NoKey {
+                form: "openai",
+                key: "OPENAI_API_KEY",
+                base: "OPENAI_BASE_URL",
+            });
+        }
+        let base = self.openai_base.as_deref().unwrap_or(OPENAI_BASE);
+        let url = http::versioned(base, path).ok_or(ChooseError::NotABase {
+            variable: "OPENAI_BASE_URL",
+        })?;
+        let login = Login::bearer(self.openai_key.clone());
+        Ok(hosted(label, self.place(url, login, name), dialect))
+    }
+
+    fn at_ollama(&self, label: String, name: &str) -> Result<Arc<dyn Provider>, ChooseError> {
+        let url = http::at(&self.ollama(), &["api", "chat"]);
+        let url = url.ok_or(ChooseError::NotABase {
+            variable: "OLLAMA_HOST",
+        })?;
+        let place = Place {
+            window: self.context_window.or(Some(ollama::WINDOW)),
+            ..self.place(url, Login::Nobody, name)
+        };
+        Ok(hosted(label, place, Ollama))
     }
 
     /// The first model of a server that was found on this machine.
     pub(crate) fn local(&self, found: &Found) -> Result<Arc<dyn Provider>, ChooseError> {
+        if found.is_ollama() {
+            return self.at_ollama(format!("ollama:{}", found.model), &found.model);
+        }
         let label = format!("{} ({})", found.model, found.server);
-        self.compatible(label, &found.model, &found.base, None)
-            .ok_or(ChooseError::NotABase {
-                variable: "OLLAMA_HOST",
-            })
+        let url = http::versioned(&found.base, &["chat", "completions"]);
+        let url = url.ok_or(ChooseError::NotABase {
+            variable: "OPENAI_BASE_URL",
+        })?;
+        let place = self.place(url, Login::Nobody, &found.model);
+        Ok(hosted(label, place, OpenAiChat))
     }
 
-    fn compatible(
-        &self,
-        label: String,
-        name: &str,
-        base: &str,
-        key: Option<Secret>,
-    ) -> Option<Arc<dyn Provider>> {
-        let limits = Arc::clone(&self.limits);
-        let provider = OpenAiChat::new(label, name, base, key, limits).ok()?;
-        Some(Arc::new(provider))
+    fn place(&self, url: Url, login: Login, name: &str) -> Place {
+        Place {
+            url,
+            login,
+            model: name.to_owned(),
+            window: self.context_window,
+            limits: Arc::clone(&self.limits),
+            http: Arc::clone(&self.http),
+        }
     }
 
     /// Ollama's base URL.
     pub(crate) fn ollama(&self) -> String {
         probe::ollama_base(self.ollama_host.as_deref().unwrap_or(""))
     }
+}
+
+fn hosted(label: String, place: Place, dialect: impl Dialect + 'static) -> Arc<dyn Provider> {
+    Arc::new(Hosted::new(label, place, dialect))
+}
+
+/// The certificates in a PEM file.
+fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, ChooseError> {
+    let unusable = || ChooseError::Authorities {
+        file: file.display().to_string(),
+    };
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|_| unusable())?;
+    let certificates: Result<Vec<_>, _> = certificates.collect();
+    let certificates = certificates.map_err(|_| unusable())?;
+    if certificates.is_empty() {
+        return Err(unusable());
+    }
+    Ok(certificates)
 }

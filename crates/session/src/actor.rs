@@ -26,7 +26,7 @@ use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, Config,
-    DeleteReply, Envelope, Presence, Prompt, Reply,
+    DeleteReply, Envelope, Mailbox, Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, SessionState};
@@ -59,16 +59,16 @@ pub(crate) struct SessionActor {
     id: SessionId,
     engine: Arc<Engine>,
     directory: DirectoryLink,
-    mailbox: mpsc::Receiver<Envelope>,
-    mailbox_sender: mpsc::Sender<Envelope>,
+    mailbox: mpsc::Receiver<Box<Envelope>>,
+    mailbox_sender: Mailbox,
     bell: Arc<Bell>,
     cancels_seen: u64,
     feed: Arc<Feed>,
     live_meta: LiveMeta,
     /// `None` before the files are open and after the store failed.
-    open: Option<OpenSession>,
+    open: Option<Box<OpenSession>>,
     /// What can be read of a journal that is damaged; `open` stays `None` then.
-    read_only: Option<ReadOnly>,
+    read_only: Option<Box<ReadOnly>>,
     staged: Staged,
     /// Clients that may act, by the order in which they came.
     attachments: Vec<(AttachmentId, Weak<Presence>)>,
@@ -89,8 +89,6 @@ pub(crate) struct SessionActor {
     /// What the model is told first.
     system: Option<Arc<str>>,
     conversation: Option<Conversation>,
-    /// When the last turn ended; the conversation is let go of a while later.
-    quiet_since: Instant,
     verdicts: HashMap<CallId, oneshot::Sender<Verdict>>,
     /// Who cannot answer which question.
     unable: HashMap<PermissionId, HashSet<AttachmentId>>,
@@ -102,6 +100,8 @@ pub(crate) struct SessionActor {
     /// Whether the disk had room when it was last asked, and when that was.
     disk_room: Option<(bool, Instant)>,
     idle_since: Instant,
+    /// When an idle session lets go of what only makes the next turn begin sooner.
+    cool_at: Option<Instant>,
     stopping: Option<Stopping>,
     /// Attaches that wait for a close to be done.
     deferred: Vec<Envelope>,
@@ -155,22 +155,25 @@ enum Stopping {
 /// Why the actor woke up.
 enum Wake {
     Bell,
-    Envelope(Option<Envelope>),
+    Envelope(Option<Box<Envelope>>),
     Report(Option<Report>),
     Due,
 }
 
 impl SessionActor {
     /// Lives until the session leaves memory.
-    pub(crate) async fn run(mut self, birth: Birth) {
-        if let Err(error) = self.be_born(birth).await {
-            return self.refuse_everyone(&error).await;
+    ///
+    /// What is rare and large is boxed: an idle session has the room of the largest step of this
+    /// task for as long as it lives.
+    pub(crate) async fn run(mut self: Box<Self>, birth: Birth) {
+        if let Err(error) = Box::pin(self.be_born(birth)).await {
+            return Box::pin(self.refuse_everyone(&error)).await;
         }
         let mut seen = meters::SessionSeen::loaded();
         while !self.ended {
             match self.wait().await {
                 Wake::Bell | Wake::Due => {}
-                Wake::Envelope(Some(envelope)) => self.on_envelope(envelope).await,
+                Wake::Envelope(Some(envelope)) => Box::pin(self.on_envelope(*envelope)).await,
                 // Every sender is gone, and with them all ways to reach this session.
                 Wake::Envelope(None) => self.ended = true,
                 Wake::Report(report) => self.on_report(report).await,
@@ -199,11 +202,11 @@ impl SessionActor {
     async fn take_all_that_waits(&mut self) {
         if self.stopping.is_none() {
             for envelope in std::mem::take(&mut self.deferred) {
-                self.on_envelope(envelope).await;
+                Box::pin(self.on_envelope(envelope)).await;
             }
         }
         while let Ok(envelope) = self.mailbox.try_recv() {
-            self.on_envelope(envelope).await;
+            Box::pin(self.on_envelope(*envelope)).await;
         }
         while let Some(Ok(report)) = self.turn.as_mut().map(|turn| turn.reports.try_recv()) {
             self.on_report(Some(report)).await;
@@ -327,7 +330,7 @@ impl SessionActor {
                 self.queued_by.insert(queued_at, prompter);
                 Ok(Accepted::Queued(queued_at))
             }
-            Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.feed.head().seq)),
+            Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.decided_head())),
             Err(Rejected::QueueFull) => Err(CommandError::Limit("queued_prompts")),
             Err(Rejected::Spent) => Err(CommandError::Limit("session_tokens")),
             Err(Rejected::Busy | Rejected::Late | Rejected::Nothing) => Err(CommandError::Busy),
@@ -405,10 +408,7 @@ impl SessionActor {
             .attachments
             .iter()
             .any(|(id, presence)| *id != from && presence.strong_count() > 0);
-        let started_it = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.started_by == Some(line));
+        let started_it = self.is_turn_of(line);
         if !others || started_it {
             self.cancel_turn();
         }
@@ -424,15 +424,35 @@ impl SessionActor {
                 // Its prompt is answered with how the turn ended, and not before.
                 return self.parting.push(reply);
             }
-            let feed = Arc::clone(&self.feed);
-            self.staged.after(move |_| reply(Ok(feed.head().seq)));
+            let (head, shown) = (self.decided_head(), self.feed.head().seq);
+            self.staged
+                .after(move |stored| reply(Ok(stored.map_or(shown, |()| head))));
             return;
         }
         match &mut self.stopping {
             Some(Stopping::Close(replies)) => replies.push(reply),
             None => self.stopping = Some(Stopping::Close(vec![reply])),
-            Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => reply(Ok(self.feed.head().seq)),
+            // The turn that was just cancelled is to end first.
+            Some(Stopping::Delete(_) | Stopping::Shutdown(_)) => self.parting.push(reply),
         }
+    }
+
+    /// Whether the turn that runs, or is about to begin, answers a prompt of `line`.
+    fn is_turn_of(&self, line: Line) -> bool {
+        match &self.turn {
+            Some(turn) => turn.started_by == Some(line),
+            None => self
+                .next_prompter
+                .as_ref()
+                .is_some_and(|by| by.line == line),
+        }
+    }
+
+    /// The newest event, once what is staged is stored. Whoever is told of a staged change must be
+    /// shown it first, so this is what they wait for.
+    fn decided_head(&self) -> EventSeq {
+        let open = self.open.as_ref();
+        open.map_or(self.feed.head().seq, |open| open.state.head())
     }
 
     async fn on_delete(&mut self, principal: auth::Principal, reply: DeleteReply) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Catalog, Provider, Web};
+use agent::{Catalog, Provider, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::actor::{Birth, LiveMeta, SessionActor};
 use crate::handle::{
     AttachError, AttachReply, Attached, CommandError, DeleteReply, Entrance, Envelope, From,
+    Mailbox,
 };
 use crate::standing::Standing;
 use crate::state::SessionState;
@@ -42,6 +43,8 @@ pub struct Engine {
     pub gate: Arc<Gate>,
     /// What tools reach the network through; without it they do not.
     pub web: Option<Web>,
+    /// How commands run on the server; without it they do not.
+    pub shell: Option<Shell>,
 }
 
 impl Engine {
@@ -298,7 +301,7 @@ enum Request {
 
 /// The directory's own view of a live session.
 struct Live {
-    mailbox: mpsc::Sender<Envelope>,
+    mailbox: Mailbox,
     envelopes_sent: u64,
     /// It is on its way out; these wait for it to be gone.
     leaving: Option<Vec<Envelope>>,
@@ -401,7 +404,7 @@ impl Directory {
             return;
         }
         let mailbox = self.bring_in(id, birth);
-        match mailbox.try_send(envelope) {
+        match mailbox.try_send(Box::new(envelope)) {
             Ok(()) => {
                 if let Some(live) = self.live.get_mut(&id) {
                     live.envelopes_sent += 1;
@@ -413,26 +416,27 @@ impl Directory {
             // It is just leaving; its last word makes room for a new one.
             Err(mpsc::error::TrySendError::Closed(envelope)) => {
                 if let Some(live) = self.live.get_mut(&id) {
-                    live.leaving = Some(vec![envelope]);
+                    live.leaving = Some(vec![*envelope]);
                 }
             }
         }
     }
 
     /// The session's mailbox; starts its actor if it is not in memory.
-    fn bring_in(&mut self, id: SessionId, birth: Birth) -> mpsc::Sender<Envelope> {
+    fn bring_in(&mut self, id: SessionId, birth: Birth) -> Mailbox {
         if let Some(live) = self.live.get(&id) {
             return live.mailbox.clone();
         }
         let (mailbox, receiver) = mpsc::channel(MAILBOX_COMMANDS_MAX);
         let meta: LiveMeta = Arc::new(Mutex::new(None));
-        let actor = SessionActor::new(
+        // Boxed: as part of the task it would be there twice, once as the argument of `run`.
+        let actor = Box::new(SessionActor::new(
             id,
             Arc::clone(&self.engine),
             self.link.clone(),
             (mailbox.clone(), receiver),
             Arc::clone(&meta),
-        );
+        ));
         let (living, link) = (tokio::spawn(actor.run(birth)), self.link.clone());
         tokio::spawn(async move {
             // A panic takes one session out of memory, not the directory's trust in it.
@@ -457,7 +461,8 @@ impl Directory {
         for live in self.live.values() {
             let mailbox = live.mailbox.clone();
             // The mailbox may be full; the actor empties it without waiting for anyone.
-            tokio::spawn(async move { mailbox.send(Envelope::Shutdown { deadline }).await });
+            let envelope = Box::new(Envelope::Shutdown { deadline });
+            tokio::spawn(async move { mailbox.send(envelope).await });
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agent::progress::Progress;
 use domain::event::{MessageKind, MessageStarted};
 use domain::limits::{RING_BYTES_MAX, RING_EVENTS_MAX, TAIL_BYTES_MAX, TAIL_CHUNKS_MAX};
 use domain::{Event, EventSeq, FailureKind, MessageId};
@@ -44,6 +45,8 @@ pub(crate) struct OpenText {
 pub(crate) struct Feed {
     recent: Mutex<Recent>,
     head: watch::Sender<Head>,
+    /// What running calls show of themselves.
+    progress: Progress,
 }
 
 #[derive(Default)]
@@ -77,7 +80,12 @@ impl Feed {
         Self {
             recent: Mutex::default(),
             head: watch::Sender::new(head),
+            progress: Progress::default(),
         }
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     pub(crate) fn head(&self) -> Head {
@@ -133,6 +141,12 @@ impl Feed {
             head.open = None;
             head.failure = None;
         });
+    }
+
+    /// Lets go of the newest events; whoever still wants them reads the file.
+    pub(crate) fn cool(&self) {
+        let mut recent = self.recent();
+        (recent.events, recent.event_bytes) = (VecDeque::new(), 0);
     }
 
     /// Says that nothing more will come.
@@ -325,6 +339,19 @@ mod tests {
                 .len(),
             0
         );
+    }
+
+    #[test]
+    fn after_it_has_cooled_old_events_are_in_the_file_and_new_ones_here() {
+        let feed = Feed::new(Head::default());
+        feed.push(&[stored(1, SessionClosed {}), stored(2, SessionClosed {})]);
+        feed.cool();
+        assert!(feed.recent_after(EventSeq(0), EventSeq(2)).is_none());
+        assert_eq!(feed.head().seq, EventSeq(2));
+        feed.push(&[stored(3, SessionClosed {})]);
+        assert!(feed.recent_after(EventSeq(1), EventSeq(3)).is_none());
+        let kept = feed.recent_after(EventSeq(2), EventSeq(3)).unwrap();
+        assert_eq!(kept[0].seq, EventSeq(3));
     }
 
     #[test]

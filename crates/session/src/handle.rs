@@ -27,7 +27,7 @@ pub struct SessionHandle {
     id: SessionId,
     principal: Principal,
     scope: Scope,
-    mailbox: mpsc::Sender<Envelope>,
+    mailbox: Mailbox,
     presence: Arc<Presence>,
 }
 
@@ -236,7 +236,7 @@ impl SessionHandle {
     pub(crate) fn new(
         id: SessionId,
         (principal, scope): (Principal, Scope),
-        mailbox: mpsc::Sender<Envelope>,
+        mailbox: Mailbox,
         presence: Arc<Presence>,
     ) -> Self {
         Self {
@@ -370,14 +370,15 @@ impl SessionHandle {
     /// Sends what must not be lost and has no answer. When the mailbox is full it waits in a task;
     /// there are never more of these than questions and prompts of this client.
     fn send_surely(&self, envelope: Envelope) {
-        if let Err(mpsc::error::TrySendError::Full(envelope)) = self.mailbox.try_send(envelope) {
+        let sent = self.mailbox.try_send(Box::new(envelope));
+        if let Err(mpsc::error::TrySendError::Full(envelope)) = sent {
             let mailbox = self.mailbox.clone();
             tokio::spawn(async move { mailbox.send(envelope).await });
         }
     }
 
     fn send(&self, envelope: Envelope) {
-        match self.mailbox.try_send(envelope) {
+        match self.mailbox.try_send(Box::new(envelope)) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(envelope)) => {
                 envelope.refuse(CommandError::Limit("commands_waiting"));
@@ -425,6 +426,11 @@ pub(crate) struct Bell {
     pub(crate) notify: Notify,
     pub(crate) cancels: AtomicU64,
 }
+
+/// The way into an actor's mailbox.
+///
+/// Boxed, because a channel has room for 32 messages from the start, in every idle session.
+pub(crate) type Mailbox = mpsc::Sender<Box<Envelope>>;
 
 /// What the actor's mailbox takes.
 pub(crate) enum Envelope {

@@ -390,7 +390,9 @@ impl SessionState {
                 self.always.clear();
             }
             Event::UserMessage(message) => self.heard(message),
-            Event::PlanUpdated(_)
+            Event::HookRan(_)
+            | Event::PromptExpanded(_)
+            | Event::PlanUpdated(_)
             | Event::Compaction(_)
             | Event::SessionClosed(_)
             | Event::Unknown(_) => {}

@@ -1,5 +1,6 @@
-//! A model server that speaks the OpenAI chat format on loopback and remembers what it was asked.
+//! A model server on loopback that speaks a provider's wire format and remembers what it was asked.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,41 +11,77 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::home::Home;
 
+mod speech;
+
+pub use speech::{Say, Speech, text};
+
 /// Longest request it takes: the tests' are far shorter.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Answers the Nth request with `answer N`.
+/// Answers the Nth request with what was prepared for it, and with `answer N` after that.
 pub struct RecordingModel {
     url: String,
-    requests: Requests,
+    speech: Speech,
+    seen: Arc<Seen>,
     connections: Arc<AtomicUsize>,
 }
 
-type Requests = Arc<Mutex<Vec<Value>>>;
+/// What a model does with one request.
+#[derive(Clone, Debug)]
+pub enum ModelReply {
+    /// A whole answer.
+    Says(Vec<Say>),
+    /// The beginning of an answer, and then nothing: the connection stays open.
+    Hangs(Vec<Say>),
+    /// The beginning of an answer, and then the connection is lost.
+    BreaksOff(Vec<Say>),
+    /// The beginning of an answer, and then bytes that are none.
+    Babbles(Vec<Say>),
+    /// Another status, with headers (each ended by `\r\n`) and a body.
+    Refuses(u16, &'static str, &'static str),
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: Mutex<Vec<Value>>,
+    replies: Mutex<VecDeque<ModelReply>>,
+}
 
 impl RecordingModel {
-    /// Starts to listen.
+    /// Starts to listen, speaking chat completions.
     ///
     /// # Panics
     /// If it cannot.
     pub async fn start() -> Self {
+        Self::speaking(Speech::OpenAiChat, Vec::new()).await
+    }
+
+    /// Starts to listen, speaking `speech`; the first requests get `replies`.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn speaking(speech: Speech, replies: Vec<ModelReply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.unwrap_or_else(|error| panic!("cannot listen: {error}"));
         let address = listener.local_addr();
         let address = address.unwrap_or_else(|error| panic!("no address: {error}"));
-        let requests = Requests::default();
-        let seen = Arc::clone(&requests);
+        let seen = Arc::new(Seen {
+            replies: Mutex::new(replies.into()),
+            ..Seen::default()
+        });
+        let shared = Arc::clone(&seen);
         let connections = Arc::new(AtomicUsize::new(0));
         let accepted = Arc::clone(&connections);
         tokio::spawn(async move {
             while let Ok((socket, _)) = listener.accept().await {
                 accepted.fetch_add(1, Ordering::Relaxed);
-                tokio::spawn(answer_all(socket, Arc::clone(&seen)));
+                tokio::spawn(answer_all(socket, speech, Arc::clone(&shared)));
             }
         });
         Self {
-            url: format!("http://{address}/v1"),
-            requests,
+            url: format!("http://{address}"),
+            speech,
+            seen,
             connections,
         }
     }
@@ -58,58 +95,104 @@ impl RecordingModel {
     /// A home whose programs use this model.
     #[must_use]
     pub fn home(&self, binary: impl Into<PathBuf>) -> Home {
-        Home::new(binary, json!([]))
-            .model("openai-chat:recording")
-            .env("OPENAI_BASE_URL", &self.url)
-            .env("OPENAI_API_KEY", "none")
+        let home = Home::new(binary, json!([])).model(self.speech.model());
+        match self.speech {
+            Speech::Anthropic => home
+                .env("ANTHROPIC_BASE_URL", &self.url)
+                .env("ANTHROPIC_API_KEY", "none"),
+            Speech::OpenAi | Speech::OpenAiChat => home
+                .env("OPENAI_BASE_URL", format!("{}/v1", self.url))
+                .env("OPENAI_API_KEY", "none"),
+            Speech::Ollama => home.env("OLLAMA_HOST", &self.url),
+        }
     }
 
     /// The bodies of all requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
-        self.requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let requests = self.seen.requests.lock();
+        requests.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// Serves one connection until it ends; a broken one simply ends.
-async fn answer_all(socket: TcpStream, seen: Requests) {
+async fn answer_all(socket: TcpStream, speech: Speech, seen: Arc<Seen>) {
     let mut socket = BufReader::new(socket);
     while let Some(body) = read_request(&mut socket).await {
         let number = {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.push(serde_json::from_slice(&body).unwrap_or_default());
-            seen.len()
+            let requests = seen.requests.lock();
+            let mut requests = requests.unwrap_or_else(PoisonError::into_inner);
+            requests.push(serde_json::from_slice(&body).unwrap_or_default());
+            requests.len()
         };
-        let chunk = |delta: Value, finish: Value| {
-            let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
-            format!(
-                "data: {}\n\n",
-                json!({"id": "c", "object": "chat.completion.chunk", "choices": [choice]})
-            )
+        let reply = {
+            let replies = seen.replies.lock();
+            let mut replies = replies.unwrap_or_else(PoisonError::into_inner);
+            replies.pop_front()
         };
-        let body = [
-            chunk(
-                json!({"role": "assistant", "content": format!("answer {number}")}),
-                Value::Null,
-            ),
-            chunk(json!({}), json!("stop")),
-            "data: [DONE]\n\n".to_owned(),
-        ]
-        .concat();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        if socket.write_all((head + &body).as_bytes()).await.is_err() {
+        let reply =
+            reply.unwrap_or_else(|| ModelReply::Says(vec![Say::Text(format!("answer {number}"))]));
+        if carry_out(&mut socket, speech, reply).await.is_none() {
             return;
         }
     }
 }
 
-/// The body of the next request.
+/// Answers one request; `None` if the connection has ended.
+async fn carry_out(
+    socket: &mut BufReader<TcpStream>,
+    speech: Speech,
+    reply: ModelReply,
+) -> Option<()> {
+    let stream = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
+        speech.content_type()
+    );
+    let begun = |said: &[Say]| format!("{stream}{}", chunk(&speech.said(said)));
+    match reply {
+        ModelReply::Says(said) => {
+            let has_calls = said.iter().any(|say| matches!(say, Say::Tool(..)));
+            let end = chunk(&speech.end(has_calls));
+            let answer = format!("{}{end}0\r\n\r\n", begun(&said));
+            socket.write_all(answer.as_bytes()).await.ok()
+        }
+        ModelReply::Hangs(said) => {
+            let answer = if said.is_empty() {
+                String::new()
+            } else {
+                begun(&said)
+            };
+            socket.write_all(answer.as_bytes()).await.ok()?;
+            // Whatever comes next is the client leaving.
+            let _ = socket.read(&mut [0; 16]).await;
+            None
+        }
+        ModelReply::BreaksOff(said) => {
+            socket.write_all(begun(&said).as_bytes()).await.ok()?;
+            None
+        }
+        ModelReply::Babbles(said) => {
+            let noise = chunk("data: \u{fffd}]]{{\n\n\u{1}\u{2}{\n");
+            let answer = format!("{}{noise}0\r\n\r\n", begun(&said));
+            socket.write_all(answer.as_bytes()).await.ok()
+        }
+        ModelReply::Refuses(status, headers, body) => {
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status} No\r\n{headers}content-length: {length}\r\n\r\n");
+            socket.write_all((head + body).as_bytes()).await.ok()
+        }
+    }
+}
+
+/// Some bytes of a chunked body.
+fn chunk(bytes: &str) -> String {
+    if bytes.is_empty() {
+        return String::new();
+    }
+    format!("{:x}\r\n{bytes}\r\n", bytes.len())
+}
+
+/// The body of the next request that asks the model something.
 async fn read_request(socket: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let mut length = 0;
     loop {
@@ -120,6 +203,10 @@ async fn read_request(socket: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
         let line = line.trim_end().to_ascii_lowercase();
         if line.is_empty() {
             break;
+        }
+        // Whoever only looks which models there are finds none.
+        if line.starts_with("get ") {
+            return None;
         }
         if let Some(value) = line.strip_prefix("content-length:") {
             length = value

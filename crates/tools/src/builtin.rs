@@ -9,11 +9,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client_side::{ClientError, ClientSeat, Offers};
+use crate::library::Library;
 use crate::roots::{PathError, Roots};
+use crate::shell::ShellCall;
 use crate::web::Web;
 
 mod bash;
 mod read;
+mod skill;
+mod slash_command;
 mod todo;
 mod web_fetch;
 mod web_search;
@@ -27,6 +31,8 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &todo::Todo,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
+    &skill::Skill,
+    &slash_command::SlashCommand,
 ];
 
 /// The built-in tool called `name`.
@@ -58,8 +64,18 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// How it runs as a command on the server, if it does.
+    fn as_command(&self) -> Option<&dyn RunsCommands> {
+        None
+    }
+
     /// How it runs on the network, if it does.
     fn out(&self) -> Option<&dyn RunsOut> {
+        None
+    }
+
+    /// How it works on the session's library, if it does.
+    fn on_library(&self) -> Option<&dyn RunsOnLibrary> {
         None
     }
 
@@ -74,6 +90,21 @@ pub trait Tool: Send + Sync {
 pub trait RunsHere: Send + Sync {
     /// Does it, on a thread that may block.
     fn run(&self, input: Value, roots: &Roots) -> Outcome;
+}
+
+/// A tool's way of running commands on the server.
+pub trait RunsCommands: Send + Sync {
+    /// Does it. Dropped, it ends what it started.
+    fn run(&self, input: Value, call: ShellCall) -> Running;
+}
+
+/// A tool's way of working on the session's library.
+pub trait RunsOnLibrary: Send + Sync {
+    /// Whether there is something in it for this tool.
+    fn has_work(&self, library: &Library) -> bool;
+
+    /// Does it, on a thread that may block.
+    fn run(&self, input: Value, library: &Library) -> Outcome;
 }
 
 /// A tool's way of running on the network, from the server.
@@ -212,7 +243,7 @@ fn untrusted(what: &str, text: &str) -> String {
 }
 
 /// Text in one line, without what a terminal would act on.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let harmless: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

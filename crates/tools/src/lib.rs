@@ -4,14 +4,27 @@
 //! Files are reached only through [`roots::Roots`], beneath the session's directories; or on the
 //! machine of the client that prompted, through [`client_side`], by paths that `Roots` has checked.
 //! The network is reached only through [`web`], whose guard judges every address a model names.
+//! What a project brings along ([`instructions`], the [`library`]) is read within bounds.
+//! Processes are started only by [`sandbox`].
 //! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
 mod builtin;
 pub mod client_side;
+pub mod instructions;
+pub mod library;
+pub mod output;
+pub mod plain;
+pub mod progress;
 pub mod roots;
+pub mod sandbox;
+pub mod shell;
+pub mod stamps;
 pub mod surroundings;
 mod toolbox;
 pub mod web;
 
-pub use builtin::{Outcome, Question, Running, RunsHere, RunsOut, RunsThere, Shown, There, Tool};
+pub use builtin::{
+    Outcome, Question, Running, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown,
+    There, Tool,
+};
 pub use toolbox::Toolbox;

@@ -6,9 +6,14 @@ use domain::Permit;
 use domain::event::ToolKind;
 use serde_json::Value;
 
-use crate::builtin::{self, Outcome, RunsHere, RunsOut, RunsThere, Shown, There, Tool};
+use crate::builtin::{
+    self, Outcome, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown, There, Tool,
+};
 use crate::client_side::{ClientSeat, Offers};
+use crate::library::Library;
+use crate::progress::Progress;
 use crate::roots::Roots;
+use crate::shell::{Shell, ShellCall};
 use crate::web::Web;
 
 /// The tools one turn can use, on the directories it may touch: with the client that prompted
@@ -18,6 +23,9 @@ pub struct Toolbox {
     roots: Arc<Roots>,
     seat: Option<ClientSeat>,
     web: Option<Web>,
+    library: Arc<Library>,
+    shell: Option<Shell>,
+    progress: Progress,
 }
 
 /// Where a tool runs.
@@ -25,6 +33,8 @@ enum Place {
     Here(&'static dyn RunsHere),
     There(&'static dyn RunsThere, ClientSeat),
     Out(&'static dyn RunsOut, Web),
+    Library(&'static dyn RunsOnLibrary),
+    Shell(&'static dyn RunsCommands, Shell),
 }
 
 impl Toolbox {
@@ -35,6 +45,9 @@ impl Toolbox {
             roots: Arc::new(roots),
             seat: None,
             web: None,
+            library: Arc::default(),
+            shell: None,
+            progress: Progress::default(),
         }
     }
 
@@ -48,6 +61,30 @@ impl Toolbox {
     #[must_use]
     pub fn with_web(self, web: Option<Web>) -> Self {
         Self { web, ..self }
+    }
+
+    /// The same, with the session's skills and commands.
+    #[must_use]
+    pub fn with_library(self, library: Arc<Library>) -> Self {
+        Self { library, ..self }
+    }
+
+    /// The same, with commands on the server, and with what they print in a file readable.
+    #[must_use]
+    pub fn with_shell(self, shell: Option<Shell>) -> Self {
+        let outputs = shell.as_ref().map(|shell| shell.outputs().to_owned());
+        let roots = Arc::new(Roots::clone(&self.roots).with_outputs(outputs));
+        Self {
+            shell,
+            roots,
+            ..self
+        }
+    }
+
+    /// The same, showing what runs in `progress`.
+    #[must_use]
+    pub fn with_progress(self, progress: Progress) -> Self {
+        Self { progress, ..self }
     }
 
     /// Every tool that can run.
@@ -92,16 +129,22 @@ impl Toolbox {
                 drop(permit);
                 outcome
             }
-            Some(Place::Here(tool)) => {
-                // File work blocks, so it gets a thread; dropping the turn leaves it to end by
-                // itself.
-                let ran = tokio::task::spawn_blocking(move || {
-                    let outcome = tool.run(input, &roots);
-                    drop(permit);
-                    outcome
-                });
-                ran.await
-                    .unwrap_or_else(|_| Outcome::unknown("The tool stopped unexpectedly."))
+            Some(Place::Shell(tool, shell)) => {
+                let (call, place) = (permit.call().clone(), self.progress.of(&permit));
+                let call = ShellCall {
+                    call,
+                    shell,
+                    roots,
+                    place,
+                };
+                let outcome = tool.run(input, call).await;
+                drop(permit);
+                outcome
+            }
+            Some(Place::Here(tool)) => blocking(permit, move || tool.run(input, &roots)).await,
+            Some(Place::Library(tool)) => {
+                let library = Arc::clone(&self.library);
+                blocking(permit, move || tool.run(input, &library)).await
             }
         }
     }
@@ -113,9 +156,21 @@ impl Toolbox {
             (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
             (Some(_) | None, _) => match (&self.web, tool.out()) {
                 (Some(web), Some(out)) => Some(Place::Out(out, web.clone())),
-                (Some(_) | None, _) => tool.here().map(Place::Here),
+                (Some(_) | None, _) => self.place_here(tool),
             },
         }
+    }
+
+    /// Where a tool runs that needs neither client nor network, if it can.
+    fn place_here(&self, tool: &'static dyn Tool) -> Option<Place> {
+        if let Some(reads) = tool.on_library() {
+            let place = Place::Library(reads);
+            return reads.has_work(&self.library).then_some(place);
+        }
+        if let (Some(commands), Some(shell)) = (tool.as_command(), &self.shell) {
+            return Some(Place::Shell(commands, shell.clone()));
+        }
+        tool.here().map(Place::Here)
     }
 
     fn offers(&self) -> Offers {
@@ -124,4 +179,15 @@ impl Toolbox {
             .map(ClientSeat::offers)
             .unwrap_or_default()
     }
+}
+
+/// Does work that blocks on a thread of its own; dropping the turn leaves it to end by itself.
+async fn blocking(permit: Permit, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
+    let ran = tokio::task::spawn_blocking(move || {
+        let outcome = work();
+        drop(permit);
+        outcome
+    });
+    ran.await
+        .unwrap_or_else(|_| Outcome::unknown("The tool stopped unexpectedly."))
 }

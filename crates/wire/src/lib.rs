@@ -5,6 +5,7 @@
 //! memory bounded by the size of the frame.
 
 pub mod acp;
+pub mod lines;
 pub mod rpc;
 pub mod sse;
 

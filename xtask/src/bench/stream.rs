@@ -262,8 +262,8 @@ fn attached_sessions(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Files that a session in memory has open: its journal, its open message, its lock.
-const FILES_PER_SESSION: u64 = 3;
+/// Files that an idle session in memory has open: its journal, which is also its lock.
+const FILES_PER_SESSION: u64 = 1;
 
 /// Open files that sessions may not take.
 const SPARE_FILES: u64 = 1_000;

@@ -304,7 +304,8 @@ fn a_link_that_leads_nowhere_is_found() {
 #[test]
 fn a_fault_that_nothing_shows_is_found() {
     let list = r#"[{"id": "F01", "area": "log"}, {"id": "F02", "area": "log"},
-        {"id": "F03", "area": "log"}, {"id": "F04", "area": "log"}, {"id": "F05", "area": "net"}]"#;
+        {"id": "F03", "area": "log"}, {"id": "F04", "area": "log"}, {"id": "F05", "area": "net"},
+        {"id": "F22", "area": "mem"}, {"id": "F25", "area": "net"}]"#;
     let guide = "\
 | F01 | a | `f_01_survives`; `cargo xtask soak kill` |
 | F02 | b | `f_02_gone`, `helper` |
@@ -313,6 +314,7 @@ fn a_fault_that_nothing_shows_is_found() {
     let tree = Tree::of([
         ("crates/cli/tests/data/faults.json", list),
         ("docs/guides/durability.md", guide),
+        ("docs/guides/resume.md", "| A-07 | a | `a_07_gone` |"),
         (
             "crates/a/tests/it/main.rs",
             "#[tokio::test]\nasync fn f_01_survives() {}\nfn helper() {}\n// #[test]\n// fn f_02_gone() {}",
@@ -326,6 +328,8 @@ fn a_fault_that_nothing_shows_is_found() {
             "F03 names no test",
             "no row for F04",
             "connections.md: has no row for F05",
+            "resume.md: has no row for F22",
+            "A-07 names `a_07_gone`",
         ],
     );
 }

@@ -159,6 +159,11 @@ fn texts(event: &Event) -> Texts<'_> {
         Event::UserMessage(event) => vec![&event.text],
         Event::PromptQueued(event) => vec![&event.text],
         Event::Notice(event) => vec![&event.text],
+        Event::PromptExpanded(event) => vec![&event.text],
+        Event::HookRan(event) => {
+            let given = [&event.reason, &event.prompt, &event.context];
+            given.into_iter().flatten().map(String::as_str).collect()
+        }
         Event::ToolResult(event) => vec![&event.text],
         Event::SessionUpdated(event) => event.title.as_deref().into_iter().collect(),
         Event::SessionCreated(event) => vec![&event.cwd],

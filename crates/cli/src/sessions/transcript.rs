@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use domain::event::{
-    AnswerOutcome, PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, StopReason, Text,
-    ToolStatus, TurnResult, Usage,
+    AnswerOutcome, HookOutcome, HookRan, PermissionOption, PermissionOptionKind, PlanEntry,
+    PlanStatus, StopReason, Text, ToolStatus, TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
@@ -178,6 +178,8 @@ impl Transcript {
             | Event::UsageRecorded(_) => Piece::Silent,
             Event::SessionUpdated(_)
             | Event::PromptDropped(_)
+            | Event::PromptExpanded(_)
+            | Event::HookRan(_)
             | Event::ModeChanged(_)
             | Event::TurnResult(_)
             | Event::TurnInterrupted(_)
@@ -315,6 +317,8 @@ fn line(event: &Event) -> Piece<'_> {
         Event::PromptDropped(event) => {
             plain(format!("the prompt of event {} was dropped", event.queued))
         }
+        Event::PromptExpanded(event) => plain(format!("/{} was expanded", one_line(&event.name))),
+        Event::HookRan(event) => hook(event),
         Event::ModeChanged(event) => plain(format!("mode {}", one_line(&event.mode))),
         Event::SessionRewound(event) => plain(format!(
             "undone: everything after event {} up to here",
@@ -343,6 +347,25 @@ fn line(event: &Event) -> Piece<'_> {
             let fields = other.fields_to_string().unwrap_or_default();
             plain(one_line(&format!("{} {fields}", other.kind())))
         }
+    }
+}
+
+fn hook(ran: &HookRan) -> Piece<'static> {
+    let (word, tone) = match ran.outcome {
+        HookOutcome::Ok => ("had nothing against it", Tone::Plain),
+        HookOutcome::Rewrote => ("changed it", Tone::Plain),
+        HookOutcome::Blocked => ("said no", Tone::Bad),
+        HookOutcome::Failed => ("failed", Tone::Bad),
+        HookOutcome::TimedOut => ("took too long", Tone::Bad),
+    };
+    let reason = ran.reason.as_deref();
+    let reason = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    let text = format!("{} hook {} {word}{reason}", ran.event.name(), ran.command);
+    Piece::Line {
+        text: one_line(&text),
+        tone,
     }
 }
 

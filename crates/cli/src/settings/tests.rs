@@ -95,6 +95,7 @@ fn a_wrong_value_is_named_with_what_would_be_right() {
         "{limit}"
     );
     assert!(wrong("FASTNESS_LIMITS_GRACE_MS", "soon").contains("whole number"));
+    assert!(wrong("FASTNESS_MODELS_CONTEXT_WINDOW", "big").contains("number of tokens"));
     assert!(wrong("FASTNESS_GREETING", "no").contains("true or false"));
     assert!(wrong("FASTNESS_LOG", "loud").contains("`loud`"));
     assert!(wrong("FASTNESS_LISTEN", "here").contains("ADDR:PORT"));
@@ -165,6 +166,39 @@ fn the_token_is_the_variable_then_the_named_file_then_that_of_the_data_directory
 }
 
 #[test]
+fn what_the_operators_file_says_of_models_is_below_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().to_str().unwrap();
+    std::fs::create_dir(directory.path().join("fastness")).unwrap();
+    let path = directory.path().join("fastness/config.toml");
+    let variables = [HOME, ("XDG_CONFIG_HOME", config)];
+    let text =
+        "[models]\ndefault = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n";
+    std::fs::write(path, text).unwrap();
+    let settings = resolve("fastness serve", &variables).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));
+    assert_eq!(settings.model.context_window, Some(9_000));
+    assert_eq!(
+        settings.model.ca_file.as_deref(),
+        Some(Path::new("/ca.pem"))
+    );
+    let overruled = [
+        HOME,
+        ("XDG_CONFIG_HOME", config),
+        ("FASTNESS_MODEL", "offline"),
+        ("FASTNESS_MODELS_CONTEXT_WINDOW", "7"),
+        ("FASTNESS_MODELS_CA_FILE", "/other.pem"),
+    ];
+    let settings = resolve("fastness serve", &overruled).unwrap();
+    assert_eq!(settings.model.spec.as_deref(), Some("offline"));
+    assert_eq!(settings.model.context_window, Some(7));
+    assert_eq!(
+        settings.model.ca_file.as_deref(),
+        Some(Path::new("/other.pem"))
+    );
+}
+
+#[test]
 fn the_operators_file_is_strict_and_below_the_environment() {
     let directory = tempfile::tempdir().unwrap();
     let config = directory.path().to_str().unwrap();
@@ -202,6 +236,8 @@ fn the_operators_file_is_strict_and_below_the_environment() {
     assert!(!settings.network.policy.allow_private_networks);
 
     let cases = [
+        ("[models]\ncontext_window = 0", "number of tokens"),
+        ("[models]\ncafile = \"x\"", "`ca_file`"),
         ("[network]\nalow = []", "`allow`"),
         ("[netwrk]\nallow = []", "`network`"),
         ("[limits]\ngrace_m = 5", "grace_ms"),

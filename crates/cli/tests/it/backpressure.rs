@@ -1,5 +1,7 @@
 //! A client that stops reading costs its own cursor and nothing else.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use testkit::script::{Script, stream};
 use testkit::{AcpClient, Update, wait_for};
@@ -105,4 +107,35 @@ async fn a_cancel_by_a_client_that_does_not_read_gets_in() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_gets_merged_chunks_and_is_never_cut_off() {
+    const STALL: Duration = Duration::from_millis(600);
+    const REST: Duration = Duration::from_millis(4);
+    let stall = STALL.as_millis().to_string();
+    let settings = [
+        ("FASTNESS_LIMITS_STALL_MS", stall.as_str()),
+        ("FASTNESS_GREETING", "false"),
+    ];
+    let server = serve_with(flood(), &settings).await;
+    let mut slow = AcpClient::connect_ws(&server).await.without_oracle();
+    let session = slow.new_session().await;
+    let prompt = slow.start_prompt(&session, "go").await;
+    let whole = CHUNKS as usize * CHUNK_BYTES;
+    let (began, mut bytes, mut updates) = (Instant::now(), 0, 0);
+    while bytes < whole {
+        let got = said(&slow.next_update().await);
+        bytes += got;
+        updates += usize::from(got > 0);
+        // Not to wait for anything: this is how slowly it reads.
+        tokio::time::sleep(REST).await;
+    }
+    let answer = slow.wait(&prompt).await.unwrap();
+    assert_eq!(answer["stopReason"], "end_turn");
+    assert_eq!(bytes, whole, "nothing missing, nothing twice");
+    assert!(updates < CHUNKS as usize / 2, "{updates} updates");
+    let took = began.elapsed();
+    assert!(took > 2 * STALL, "it was not slow: {took:?}");
+    assert!(!server.stderr().contains("disconnected"), "it was cut off");
 }

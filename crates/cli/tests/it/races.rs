@@ -198,6 +198,24 @@ async fn a_queued_prompt_of_a_client_that_closes_does_not_run() {
 }
 
 #[tokio::test]
+async fn a_close_right_behind_a_prompt_ends_its_turn_while_others_stay() {
+    let server = serve(Script::new().call([stream("x", 10_000, 10)])).await;
+    let (mut first, mut second) = two_clients(&server).await;
+    for _ in 0..20 {
+        let session = first.new_session().await;
+        second.load_session(&session).await.unwrap();
+        let running = first.start_prompt(&session, "go").await;
+        let params = json!({"sessionId": session});
+        let closed = first.start("session/close", params).await;
+        let ended = first.wait(&running).await.unwrap();
+        assert_eq!(ended["stopReason"], "cancelled");
+        first.wait(&closed).await.unwrap();
+        let kinds = stored(server.home(), &session);
+        assert_eq!(kinds.last().map(String::as_str), Some("result"));
+    }
+}
+
+#[tokio::test]
 async fn a_prompt_repeated_after_a_reconnect_is_answered_after_what_it_led_to() {
     let server = serve(Script::new().call([stream("x", 50, 0)])).await;
     let mut client = AcpClient::connect_ws(&server).await;

@@ -133,6 +133,76 @@ pub enum AnswerOutcome {
     Expired,
 }
 
+/// When a hook runs. The names are those that people write in their settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HookPoint {
+    /// Before the first turn since the session came into memory.
+    SessionStart,
+    /// Before the model sees a prompt.
+    UserPromptSubmit,
+    /// Before each call of the model.
+    BeforeModelCall,
+    /// After each call of the model.
+    AfterModelCall,
+    /// Before a tool call is judged.
+    PreToolUse,
+    /// After a tool call ended.
+    PostToolUse,
+    /// Before the conversation is summarised.
+    SessionCompacting,
+    /// Before a turn ends that the model would end.
+    Stop,
+    /// When a session that had a turn leaves memory.
+    SessionEnd,
+}
+
+impl HookPoint {
+    /// All of them, in the order in which they come.
+    pub const ALL: [Self; 9] = [
+        Self::SessionStart,
+        Self::UserPromptSubmit,
+        Self::BeforeModelCall,
+        Self::AfterModelCall,
+        Self::PreToolUse,
+        Self::PostToolUse,
+        Self::SessionCompacting,
+        Self::Stop,
+        Self::SessionEnd,
+    ];
+
+    /// Its name, as it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SessionStart => "SessionStart",
+            Self::UserPromptSubmit => "UserPromptSubmit",
+            Self::BeforeModelCall => "BeforeModelCall",
+            Self::AfterModelCall => "AfterModelCall",
+            Self::PreToolUse => "PreToolUse",
+            Self::PostToolUse => "PostToolUse",
+            Self::SessionCompacting => "SessionCompacting",
+            Self::Stop => "Stop",
+            Self::SessionEnd => "SessionEnd",
+        }
+    }
+}
+
+/// What became of a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookOutcome {
+    /// It had nothing against it.
+    Ok,
+    /// It changed something.
+    Rewrote,
+    /// It said no.
+    Blocked,
+    /// It could not be run, or said something that means nothing.
+    Failed,
+    /// It took too long.
+    TimedOut,
+}
+
 /// Why a turn stopped, as in ACP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -44,6 +44,14 @@ fn every_known_event_keeps_its_fields_and_its_name() {
             json!({"callId": "c", "status": "not_run", "text": ""}),
         ),
         (
+            "hook.event",
+            json!({"event": "Stop", "command": "make", "outcome": "timed_out", "ms": 9, "turn": 1, "callId": "c", "reason": "r", "prompt": "p", "context": "x", "stopped": true}),
+        ),
+        (
+            "prompt.expanded",
+            json!({"turn": 1, "name": "fix", "text": "Fix it"}),
+        ),
+        (
             "permission.asked",
             json!({"id": "q", "callId": "c", "options": [{"optionId": "o", "name": "Allow", "kind": "allow_once"}], "title": "Write a", "kind": "edit"}),
         ),

@@ -3,7 +3,7 @@
 use domain::{PrincipalId, SessionId};
 
 use super::{Run, Session};
-use crate::storage::power::{Fault, FaultyCall};
+use crate::storage::power::{Fault, FaultyCall, Sabotage};
 
 /// About as many changes as two sessions make in [`Run::live_in`].
 const CHANGES_OF_TWO: u64 = 60;
@@ -45,18 +45,34 @@ pub fn fault_at(fault: Fault, then: Then) -> Result<bool, String> {
 /// # Errors
 /// What was lost, repeated, made up, or not told.
 pub fn recovery_fault_at(seed: u64, first: Then, fault: Fault) -> Result<bool, String> {
-    let say = |why| format!("seed {seed}, {first:?}, then {fault:?}: {why}");
-    let mut run = Run::new(seed, None);
+    recovery_fault_in(Run::new(seed, None), first, fault)
+        .map_err(|why| format!("seed {seed}, {first:?}, then {fault:?}: {why}"))
+}
+
+/// As [`recovery_fault_at`], with a sync that does nothing, which some call must make noticed.
+///
+/// # Errors
+/// As [`recovery_fault_at`].
+pub fn sabotaged_recovery_fault_at(
+    seed: u64,
+    sabotage: Sabotage,
+    first: Then,
+    fault: Fault,
+) -> Result<bool, String> {
+    recovery_fault_in(Run::new(seed, Some(sabotage)), first, fault)
+}
+
+fn recovery_fault_in(mut run: Run, first: Then, fault: Fault) -> Result<bool, String> {
     let nth = 1 + run.chance.below(CHANGES_OF_TWO);
     run.storage.arm(Some(Fault {
         call: FaultyCall::Change,
         nth,
         errno: None,
     }));
-    run.create().map_err(say)?;
-    run.create().map_err(say)?;
+    run.create()?;
+    run.create()?;
     for at in 0..run.sessions.len() {
-        run.live_in(at, "").map_err(say)?;
+        run.live_in(at, "")?;
     }
     match first {
         Then::Restart => run.storage.restart(),
@@ -64,11 +80,11 @@ pub fn recovery_fault_at(seed: u64, first: Then, fault: Fault) -> Result<bool, S
     }
     let faults = run.storage.faults();
     run.storage.arm(Some(fault));
-    run.look_at_everything().map_err(say)?;
+    run.look_at_everything()?;
     let happened = run.storage.faults() > faults;
     for _ in 0..2 {
         run.cut_power();
-        run.look_at_everything().map_err(say)?;
+        run.look_at_everything()?;
     }
     Ok(happened)
 }

@@ -31,7 +31,6 @@ fn a_sync_that_is_left_out_or_comes_too_late_is_noticed() {
         Sabotage::EarlyAck,
         Sabotage::Partial,
         Sabotage::Torn,
-        Sabotage::Cut,
         Sabotage::Blob,
         Sabotage::BlobDir,
         Sabotage::NewSessionDir,
@@ -94,6 +93,25 @@ fn f_09_f_11_any_write_and_any_new_name_may_fail() {
 
 /// Lives whose recovery is cut off at each of its calls.
 const LIVES: u64 = 40;
+
+/// Few seeds lose power between a cut and its telling, so that every call is tried here.
+#[test]
+fn a_note_of_a_cut_that_is_not_synced_is_noticed() {
+    let cut_off_at = |nth| Fault {
+        call: FaultyCall::Change,
+        nth,
+        errno: None,
+    };
+    let noticed = (0..LIVES).any(|seed| {
+        let met = |nth: u64| {
+            let (first, fault) = (Then::PowerLoss, cut_off_at(nth));
+            soak::sabotaged_recovery_fault_at(seed, Sabotage::Cut, first, fault)
+        };
+        let mut calls = (1..).map(met).take_while(|met| *met != Ok(false));
+        calls.any(|met| met.is_err())
+    });
+    assert!(noticed, "{LIVES} lives did not notice");
+}
 
 #[test]
 fn f_03_recovery_may_be_cut_off_by_a_power_loss_at_any_call() {

@@ -15,11 +15,14 @@ async fn what_was_asked_for_is_taken_at_once() {
         spec: Some(spec.to_owned()),
         openai_base: Some("http://127.0.0.1:9/v1".to_owned()),
         openai_key: Some("sk-x".into()),
+        anthropic_key: Some("a".into()),
         ..ModelSettings::default()
     };
     let start = Instant::now();
     for (spec, label) in [
         ("offline", "offline assistant, not an AI model"),
+        ("anthropic:claude-opus-5-5", "anthropic:claude-opus-5-5"),
+        ("openai:gpt-6-sol", "openai:gpt-6-sol"),
         ("openai-chat:mock", "openai-chat:mock"),
         ("openai-chat:a:b/c", "openai-chat:a:b/c"),
         ("ollama:qwen3:4b", "ollama:qwen3:4b"),
@@ -41,18 +44,23 @@ async fn a_wrong_spec_is_answered_with_the_forms_there_are() {
         );
         assert!(error.contains(spec), "{error}");
     }
-    for spec in ["anthropic:claude", "openai:gpt-5"] {
+    for (spec, needs) in [
+        (
+            "anthropic:claude",
+            "anthropic needs ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL",
+        ),
+        (
+            "openai:gpt",
+            "openai needs OPENAI_API_KEY, or OPENAI_BASE_URL",
+        ),
+        (
+            "openai-chat:gpt",
+            "openai needs OPENAI_API_KEY, or OPENAI_BASE_URL",
+        ),
+    ] {
         let error = refused(spec).await;
-        assert!(
-            error.contains("is not built yet; use openai-chat:NAME"),
-            "{error}"
-        );
+        assert!(error.starts_with(needs), "{error}");
     }
-    assert!(
-        refused("openai-chat:mock")
-            .await
-            .contains("needs OPENAI_API_KEY")
-    );
     assert!(
         refused("script:no-such-file")
             .await
@@ -68,44 +76,49 @@ async fn a_wrong_spec_is_answered_with_the_forms_there_are() {
 }
 
 #[tokio::test]
-async fn a_key_is_enough_and_an_empty_one_is_none() {
-    let choice = choose(ModelSettings {
-        spec: Some(" ".to_owned()),
-        openai_key: Some("sk-x".into()),
-        anthropic_key: Some("a".into()),
-        ..ModelSettings::default()
-    });
-    let choice = choice.await.unwrap();
-    assert_eq!(choice.provider.label(), "openai-chat:gpt-5-mini");
-    assert_eq!(choice.why, "OPENAI_API_KEY is set");
-    let nothing = ModelSettings {
-        openai_key: Some("".into()),
-        ..ModelSettings::default()
+async fn a_key_is_enough_anthropics_comes_first_and_an_empty_one_is_none() {
+    let chosen = |anthropic: &'static str, openai: &'static str| async move {
+        let settings = ModelSettings {
+            spec: Some(" ".to_owned()),
+            openai_key: Some(openai.into()),
+            anthropic_key: Some(anthropic.into()),
+            ..ModelSettings::default()
+        };
+        let choice = choose_among(settings, &[]).await.unwrap();
+        (choice.provider.label().to_owned(), choice.why)
     };
-    let choice = choose_among(nothing, &[]).await.unwrap();
+    let told = |label: &str, why: &str| (label.to_owned(), why.to_owned());
     assert_eq!(
-        choice.provider.label(),
-        "offline assistant, not an AI model"
+        chosen("a", "sk-x").await,
+        told("anthropic:claude-sonnet-5-5", "ANTHROPIC_API_KEY is set")
     );
-    assert_eq!(choice.why, "no OpenAI key and no local model server found");
+    assert_eq!(
+        chosen("", "sk-x").await,
+        told("openai:gpt-6-sol", "OPENAI_API_KEY is set")
+    );
+    assert_eq!(
+        chosen(" ", "").await,
+        told(
+            "offline assistant, not an AI model",
+            "no Anthropic or OpenAI key and no local model server found"
+        )
+    );
 }
 
 #[tokio::test]
-async fn an_anthropic_key_alone_does_not_break_the_start() {
-    let settings = ModelSettings {
-        anthropic_key: Some("a".into()),
-        ..ModelSettings::default()
-    };
-    let choice = choose_among(settings, &[]).await.unwrap();
-    assert_eq!(
-        choice.provider.label(),
-        "offline assistant, not an AI model"
-    );
-    assert!(
-        choice
-            .why
-            .starts_with("ANTHROPIC_API_KEY is set, but anthropic: is not built yet; ")
-    );
+async fn a_file_of_authorities_must_hold_some() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ca.pem");
+    for text in ["", "not a certificate"] {
+        std::fs::write(&file, text).unwrap();
+        let error = choose(ModelSettings {
+            spec: Some("offline".to_owned()),
+            ca_file: Some(file.clone()),
+            ..ModelSettings::default()
+        });
+        let error = error.await.err().unwrap().to_string();
+        assert!(error.ends_with("ca.pem holds no certificates in PEM that can be read"));
+    }
 }
 
 #[tokio::test]
@@ -121,7 +134,7 @@ async fn local_servers_are_found_by_what_they_answer_in_their_order() {
         ),
         (
             vec![("Ollama", ollama), ("vLLM", vllm)],
-            Some(("qwen3:4b (Ollama)", "Ollama")),
+            Some(("ollama:qwen3:4b", "Ollama")),
         ),
         (
             vec![("Ollama", other), ("LM Studio", studio)],

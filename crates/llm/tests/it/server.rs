@@ -23,6 +23,7 @@ pub(crate) enum Act {
 
 /// The server and what it has seen.
 pub(crate) struct Server {
+    /// Its address, without a path.
     pub(crate) base: String,
     seen: Arc<Seen>,
     gone: watch::Receiver<usize>,
@@ -39,7 +40,7 @@ impl Server {
     /// Starts a server; the last reply repeats.
     pub(crate) async fn start(replies: Vec<Vec<Act>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base = format!("http://{}/v1", listener.local_addr().unwrap());
+        let base = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Seen {
             replies: Mutex::new(replies.into()),
             ..Seen::default()
@@ -82,10 +83,10 @@ pub(crate) fn plain(status: &str, headers: &str, body: &str) -> Vec<Act> {
     vec![Act::Write((head + body).into_bytes())]
 }
 
-/// The head of a stream of events.
-pub(crate) fn stream_head() -> Act {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                transfer-encoding: chunked\r\n\r\n";
+/// The head of a stream.
+pub(crate) fn stream_head(kind: &str) -> Act {
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n");
     Act::Write(head.into())
 }
 
@@ -100,23 +101,6 @@ pub(crate) fn chunk(bytes: &[u8]) -> Act {
 /// The end of a chunked body.
 pub(crate) fn stream_end() -> Act {
     Act::Write(b"0\r\n\r\n".into())
-}
-
-/// A whole stream of events, its bytes cut into pieces of `size`.
-pub(crate) fn events_in_pieces(events: &[&str], size: usize) -> Vec<Act> {
-    let body: String = events
-        .iter()
-        .map(|data| format!("data: {data}\n\n"))
-        .collect();
-    let mut acts = vec![stream_head()];
-    acts.extend(body.as_bytes().chunks(size).map(chunk));
-    acts.push(stream_end());
-    acts
-}
-
-/// A whole stream of events.
-pub(crate) fn events(events: &[&str]) -> Vec<Act> {
-    events_in_pieces(events, usize::MAX)
 }
 
 async fn serve(mut socket: TcpStream, seen: &Seen) {

@@ -30,7 +30,7 @@ pub(crate) struct Attachment {
     /// Stops the pump when the attachment is dropped.
     pub(crate) stop: DropGuard,
     /// Gives back what is left when the pump has stopped.
-    pub(crate) stopped: oneshot::Receiver<Former>,
+    pub(crate) stopped: oneshot::Receiver<Box<Former>>,
 }
 
 /// The answer to a prompt whose turn ended.
@@ -98,7 +98,7 @@ pub(crate) struct Pump {
     pub(crate) session: SessionId,
     pub(crate) subscription: Subscription,
     /// The same client's former stream of this session, as far as it came.
-    pub(crate) before: Option<Former>,
+    pub(crate) before: Option<Box<Former>>,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) route: Route,
@@ -118,31 +118,32 @@ pub(crate) struct Pump {
 impl Pump {
     /// Runs until the session ends here, the client closes it, or the client leaves; gives back
     /// what is left, for whoever follows the session next for this client.
-    pub(crate) async fn run(mut self, reply: Reply) -> Former {
-        let former = self.before.take();
-        let (before, mut replies) = former.map_or((None, Vec::new()), |former| {
-            (Some(former.subscription), former.replies)
-        });
-        replies.push(reply);
+    ///
+    /// What is rare and large is boxed: an idle client's task has the room of its largest step.
+    pub(crate) async fn run(mut self: Box<Self>, reply: Box<Reply>) -> Box<Former> {
+        let mut replies = Vec::new();
         // Err means that the client left: there is nobody to tell, and the session goes on.
-        let _ = self.follow(before, &mut replies).await;
+        let _ = self.follow(reply, &mut replies).await;
         self.answers.forget_session(self.session);
         self.route.end();
-        Former {
-            subscription: self.subscription,
+        let subscription = self.subscription;
+        Box::new(Former {
+            subscription,
             replies,
-        }
+        })
     }
 
-    async fn follow(
-        &mut self,
-        before: Option<Subscription>,
-        replies: &mut Vec<Reply>,
-    ) -> Result<(), Gone> {
+    async fn follow(&mut self, reply: Box<Reply>, replies: &mut Vec<Reply>) -> Result<(), Gone> {
         let answers = Arc::clone(&self.answers);
         let mut sending = answers.sending();
         self.route.begin(self.subscription.cursor());
-        self.settle_before(before).await?;
+        if let Some(mut former) = self.before.take() {
+            replies.append(&mut former.replies);
+            replies.push(*reply);
+            Box::pin(self.settle_before(former.subscription)).await?;
+        } else {
+            replies.push(*reply);
+        }
         loop {
             let cursor = self.subscription.cursor();
             let passed = cursor.seq;
@@ -180,24 +181,22 @@ impl Pump {
             match next {
                 Ok(Some(deliveries)) => self.deliver(deliveries).await?,
                 Ok(None) => {
-                    return self.finish(replies, &RpcError::session_not_found()).await;
+                    let refusal = RpcError::session_not_found();
+                    return Box::pin(self.finish(replies, &refusal)).await;
                 }
                 Err(error) => {
                     tracing::warn!(session = %self.session, %error, "the journal could not be read");
                     let kind = error.kind().unwrap_or(FailureKind::StorageFailed);
                     let refusal = RpcError::turn_failed(&storage_error(kind));
-                    self.fail_rest(kind).await?;
-                    return self.finish(replies, &refusal).await;
+                    Box::pin(self.fail_rest(kind)).await?;
+                    return Box::pin(self.finish(replies, &refusal)).await;
                 }
             }
         }
     }
 
     /// Answers what the client's former stream had not come to and this one will not show.
-    async fn settle_before(&mut self, before: Option<Subscription>) -> Result<(), Gone> {
-        let Some(mut before) = before else {
-            return Ok(());
-        };
+    async fn settle_before(&mut self, mut before: Subscription) -> Result<(), Gone> {
         let up_to = self.subscription.cursor().seq;
         while before.cursor().seq < up_to {
             // A journal that cannot be read is met again by the stream itself.
@@ -222,7 +221,7 @@ impl Pump {
         let mut is_last = false;
         for due in self.waiting.due(passed) {
             if due.is_last {
-                self.answer_rest().await?;
+                Box::pin(self.answer_rest()).await?;
             }
             is_last |= due.is_last;
             let frame = match due.answer {
@@ -257,6 +256,10 @@ impl Pump {
                 }
                 Item::Event(stored) => {
                     self.event(&stored, &mut meta, delivery.cursor, &mut frames);
+                }
+                Item::Progress(live) => {
+                    let frame = acp::tool_progress(self.session, &live.call, &live.text);
+                    frames.extend(frame.map(Frame::passing));
                 }
                 Item::Failed(kind) => {
                     let error = storage_error(kind);

@@ -176,8 +176,8 @@ impl Connection {
         let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
         let route = Route::new(&self.lanes, session, serial, stop.clone());
         let route = self.by_way_of(route, (session, &snapshot), &entry);
-        let reply = self.reply(session, &snapshot, resume_token.as_ref(), entry);
-        let mut pump = Pump {
+        let reply = Box::new(self.reply(session, &snapshot, resume_token.as_ref(), entry));
+        let mut pump = Box::new(Pump {
             service: Arc::clone(&self.service),
             session,
             subscription,
@@ -195,7 +195,7 @@ impl Connection {
             config: snapshot.config,
             may_act: handle.may_act(),
             stop: stop.clone(),
-        };
+        });
         if let Some(client) = self.client_side(session) {
             // A turn that this client began before it was away goes on with its files.
             handle.client_came_back(client);
@@ -209,12 +209,14 @@ impl Connection {
         };
         self.attachments.insert(session, attachment);
         let events = self.events.clone();
+        // Its handle goes now: the new one stands for this client.
+        let before = before.map(|before| (before.stop, before.stopped));
         self.service.connections.spawn(async move {
             // Whoever closes a session and enters it again at once is first told of its end.
             for mut closed in closed {
                 let _ = (&mut closed.stopped).await;
             }
-            if let Some(Attachment { stop, stopped, .. }) = before {
+            if let Some((stop, stopped)) = before {
                 drop(stop);
                 pump.before = stopped.await.ok();
             }

@@ -55,18 +55,18 @@ impl SessionActor {
         if staged.entries.is_empty() {
             return staged.after.into_iter().for_each(|tell| tell(Ok(())));
         }
-        let Some(OpenSession { mut writer, state }) = self.open.take() else {
+        let Some(mut open) = self.open.take() else {
             let kind = FailureKind::StorageFailed;
             return staged.after.into_iter().for_each(|tell| tell(Err(kind)));
         };
         let entries = staged.entries;
         let appended = blocking(move || {
-            let appended = writer.append(entries, Timestamp::now());
-            Ok((writer, appended))
+            let appended = open.writer.append(entries, Timestamp::now());
+            Ok((open, appended))
         });
         match appended.await {
-            Ok((writer, Ok(stored))) => {
-                self.open = Some(OpenSession { writer, state });
+            Ok((open, Ok(stored))) => {
+                self.open = Some(open);
                 self.stored(&stored, staged.after);
             }
             Ok((_, Err(error))) | Err(error) => self.fence(&error, staged.after),
@@ -174,7 +174,7 @@ impl SessionActor {
             let mut state = SessionState::default();
             let mut visit = |stored: &Stored| state.apply(stored.seq, &stored.event);
             let (writer, _) = store.open_session(id, Timestamp::now(), &mut visit)?;
-            Ok(OpenSession { writer, state })
+            Ok(Box::new(OpenSession { writer, state }))
         });
         let open = match opened.await {
             Err(StoreError::Damaged { at }) => return self.load_read_only(at).await,
@@ -217,10 +217,10 @@ impl SessionActor {
         let mut state = folded.await?;
         state.abandon_turn();
         self.feed.recovered(state.head(), state.epoch());
-        self.read_only = Some(ReadOnly {
+        self.read_only = Some(Box::new(ReadOnly {
             state,
             damaged_at: at,
-        });
+        }));
         Ok(())
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use auth::Principal;
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
-use domain::limits::CONVERSATION_IDLE;
 use domain::{FailureKind, SessionId};
 use journal::StoreError;
 use tokio::sync::mpsc;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 use super::{LiveMeta, OpenSession, SessionActor, Stopping, refuse_attach};
 use crate::directory::{DirectoryLink, Engine, NewSession};
 use crate::feed::{Feed, Head};
-use crate::handle::{Bell, CommandError, Envelope};
+use crate::handle::{Bell, CommandError, Envelope, Mailbox};
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
@@ -34,7 +33,7 @@ impl SessionActor {
         id: SessionId,
         engine: Arc<Engine>,
         directory: DirectoryLink,
-        (mailbox_sender, mailbox): (mpsc::Sender<Envelope>, mpsc::Receiver<Envelope>),
+        (mailbox_sender, mailbox): (Mailbox, mpsc::Receiver<Box<Envelope>>),
         live_meta: LiveMeta,
     ) -> Self {
         Self {
@@ -62,7 +61,6 @@ impl SessionActor {
             is_model_changed: false,
             system: None,
             conversation: None,
-            quiet_since: Instant::now(),
             verdicts: HashMap::new(),
             unable: HashMap::new(),
             question_deadlines: HashMap::new(),
@@ -71,6 +69,7 @@ impl SessionActor {
             sync_due: None,
             disk_room: None,
             idle_since: Instant::now(),
+            cool_at: None,
             stopping: None,
             deferred: Vec::new(),
             parting: Vec::new(),
@@ -100,16 +99,16 @@ impl SessionActor {
             state.apply(event.seq, &event.event);
         }
         self.feed.push(&stored);
-        self.open = Some(OpenSession { writer, state });
+        self.open = Some(Box::new(OpenSession { writer, state }));
         self.publish_meta();
         Ok(())
     }
 
     /// Tells everyone who comes that the session cannot be opened, until nobody is on the way.
-    pub(super) async fn refuse_everyone(mut self, error: &StoreError) {
+    pub(super) async fn refuse_everyone(mut self: Box<Self>, error: &StoreError) {
         loop {
             while let Ok(envelope) = self.mailbox.try_recv() {
-                match envelope {
+                match *envelope {
                     Envelope::Attach { reply, .. } => {
                         self.envelopes_seen += 1;
                         refuse_attach(reply, error);
@@ -170,9 +169,7 @@ impl SessionActor {
         let grace = self
             .is_unused()
             .then(|| self.idle_since + self.engine.limits.grace);
-        let quiet = self.conversation.is_some() && self.turn.is_none();
-        let forget = quiet.then(|| self.quiet_since + CONVERSATION_IDLE);
-        [force, expiry, stop, grace, forget, self.sync_due]
+        [force, expiry, stop, grace, self.sync_due, self.cool_at]
             .into_iter()
             .flatten()
             .min()
@@ -195,8 +192,9 @@ impl SessionActor {
             self.question_deadlines.remove(&question);
             self.stage(Command::Expire(question));
         }
-        if self.turn.is_none() && now >= self.quiet_since + CONVERSATION_IDLE {
-            self.conversation = None;
+        if self.cool_at.is_some_and(|at| at <= now) {
+            (self.cool_at, self.conversation) = (None, None);
+            self.feed.cool();
         }
         if self.sync_due.is_some_and(|at| at <= now) {
             self.sync_due = None;
@@ -305,8 +303,8 @@ impl SessionActor {
 
     /// Lets go of the files, then tells the directory, which may open them again at once.
     async fn leave(&mut self, ending: Ending) {
-        if let Some(OpenSession { mut writer, .. }) = self.open.take() {
-            let saved = blocking(move || writer.save_meta());
+        if let Some(mut open) = self.open.take() {
+            let saved = blocking(move || open.writer.save_meta());
             if let Err(error) = saved.await {
                 // It is a cache; the journal has everything. What else is to be done is done.
                 meters::CLEANUP_FAILURES.count();

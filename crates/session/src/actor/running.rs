@@ -6,10 +6,12 @@ use std::sync::Arc;
 use agent::client_side::ClientSeat;
 use agent::prompt::{self, Surroundings};
 use agent::turn::{self, Room, TurnInput};
-use agent::{Budget, Conversation, Model, Proposal, Report, Roots, Toolbox, Web};
+use agent::{Budget, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
-use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, TURN_REPORTS_MAX};
+use domain::limits::{
+    BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, SESSION_WARM_TIME, TURN_REPORTS_MAX,
+};
 use domain::{EventSeq, MessageId};
 use journal::StoreError;
 use tokio::sync::{mpsc, oneshot};
@@ -45,7 +47,9 @@ impl SessionActor {
             // One turn runs at a time, so a turn's share of the network is the session's.
             toolbox: Toolbox::new(roots)
                 .with_client(seat.clone())
-                .with_web(self.engine.web.as_ref().map(Web::for_session)),
+                .with_web(self.engine.web.as_ref().map(Web::for_session))
+                .with_shell(self.shell())
+                .with_progress(self.feed.progress().clone()),
             budget: Budget::new(limits, open.state.usage().tokens()),
             room: Room {
                 window: (limits.context_window > 0).then_some(limits.context_window),
@@ -53,6 +57,7 @@ impl SessionActor {
             },
             command: agent::Command::parse(open.state.prompt_head()),
         };
+        self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
         let span = self.watch_start(turn, trace);
@@ -98,6 +103,12 @@ impl SessionActor {
         system
     }
 
+    /// How commands of this session run on the server.
+    fn shell(&self) -> Option<Shell> {
+        let shell = self.engine.shell.as_ref();
+        shell.map(|shell| shell.for_session(&self.id.to_string()))
+    }
+
     /// Asks the running turn to stop, closes its questions, and drops what waits behind it.
     pub(super) fn cancel_turn(&mut self) {
         self.stage(Command::Cancel);
@@ -121,7 +132,7 @@ impl SessionActor {
         self.unable.clear();
         self.question_deadlines.clear();
         self.idle_since = Instant::now();
-        self.quiet_since = self.idle_since;
+        self.cool_at = Some(self.idle_since + SESSION_WARM_TIME);
     }
 
     /// Handles one report; `None` is a turn that stopped without saying how.

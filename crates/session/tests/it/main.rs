@@ -4,5 +4,7 @@
 
 mod clientside;
 mod entering;
+mod leaving;
 mod power;
+mod resting;
 mod turns;

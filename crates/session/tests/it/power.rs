@@ -92,7 +92,7 @@ impl Machine {
                 .into_iter()
                 .filter_map(|delivery| match delivery.item {
                     Item::Text { text, .. } => Some(text.to_string()),
-                    Item::Event(_) | Item::Failed(_) => None,
+                    Item::Event(_) | Item::Progress(_) | Item::Failed(_) => None,
                 });
             let text: String = texts.collect();
             if !text.is_empty() {
@@ -137,6 +137,7 @@ fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
         hidden: Vec::new(),
         gate: Arc::new(Gate::this_process_only()),
         web: None,
+        shell: None,
     })
 }
 

@@ -105,6 +105,7 @@ impl World {
             hidden: Vec::new(),
             gate: Arc::new(Gate::this_process_only()),
             web: None,
+            shell: None,
         })
     }
 

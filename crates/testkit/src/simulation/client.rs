@@ -32,8 +32,9 @@ pub(super) struct Line {
     pub(super) asked: BTreeMap<u64, Asked>,
     /// Sessions it has entered.
     pub(super) inside: BTreeSet<SessionId>,
-    /// Sessions it has asked to enter again; what comes before the answer belongs to the old stream.
-    pub(super) reentering: BTreeSet<SessionId>,
+    /// Sessions it has asked to enter again. What comes before the answer belongs to the old stream
+    /// and is put aside: for nothing if it is let in, to be used if it is refused and stays.
+    pub(super) reentering: BTreeMap<SessionId, Vec<Value>>,
     /// Prompts that were first sent over this connection, and that it must not be shown.
     pub(super) fresh: BTreeSet<String>,
     /// Questions that wait for this client: the request, by the call that is asked for.
@@ -79,7 +80,8 @@ impl Line {
             .retain(|_, question| question.session != session);
     }
 
-    fn is_entering(&self, session: SessionId) -> bool {
+    /// Whether it has asked to enter `session` and waits to be let in.
+    pub(super) fn is_entering(&self, session: SessionId) -> bool {
         self.asked
             .values()
             .any(|asked| matches!(asked, Asked::Load(id) | Asked::Resume(id, _) if *id == session))
@@ -110,7 +112,7 @@ impl Client {
             ids: 0,
             asked: BTreeMap::new(),
             inside: BTreeSet::new(),
-            reentering: BTreeSet::new(),
+            reentering: BTreeMap::new(),
             fresh: BTreeSet::new(),
             questions: BTreeMap::new(),
             heard: BTreeSet::new(),
@@ -199,10 +201,9 @@ impl Client {
 
     /// Goes on after what it has seen; without a view, only with what comes now.
     pub(super) fn resume(&mut self, session: SessionId, cwd: &str, with_token: bool) {
-        let view = self.views.get_mut(&session);
+        let view = self.views.get(&session);
         let (mut meta, mut cursor) = (json!({}), None);
         if let Some(view) = view {
-            view.cut();
             let at = view.cursor.unwrap_or_default();
             meta["afterSeq"] = json!(at.seq);
             if at.offset > 0 {
@@ -222,7 +223,7 @@ impl Client {
         let own = self.own.get(&session);
         if let Some(line) = &mut self.line {
             if line.inside.remove(&session) {
-                line.reentering.insert(session);
+                line.reentering.insert(session, Vec::new());
             }
             // Whoever enters again is shown its own prompts too.
             line.fresh

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use domain::SessionId;
+use domain::clock::Timestamp;
 use serde_json::json;
 
 use super::client::{Asked, Client};
@@ -12,6 +13,9 @@ use super::{Grounds, Summary, Verdict};
 
 /// Yields between two things of the same moment: enough to come between any two steps of an actor.
 const YIELDS_MAX: u64 = 24;
+
+/// Schedules of one seed of [`enter_and_leave`]: moments in which several things happen at once.
+pub const SCHEDULES: u64 = 24;
 
 /// `count` clients, each with a session of its own, connect, prompt and break off in any order.
 /// In the end each session is there, with one owner, and each prompt has its answer.
@@ -130,7 +134,8 @@ async fn sweep(world: &mut World<'_>, schedules: u64) -> Verdict {
         world.pass(&life, 1_000).await;
         world.settle(&life).await?;
     }
-    world.bring_to_an_end(&life).await
+    world.bring_to_an_end(&life).await?;
+    nobody_holds_on(world).await
 }
 
 /// Several clients enter, leave, close, prompt, cancel and at last delete one session, many of them
@@ -154,7 +159,7 @@ pub fn enter_and_leave(seed: u64, grounds: &Grounds) -> Result<Summary, String> 
 async fn scramble(world: &mut World<'_>) -> Verdict {
     let life = world.begin();
     let session = make_session(world, &life).await?;
-    for _ in 0..24 {
+    for _ in 0..SCHEDULES {
         for _ in 0..=world.chance.below(5) {
             world.summary.steps += 1;
             let at = world.chance.index(world.clients.len());
@@ -171,7 +176,20 @@ async fn scramble(world: &mut World<'_>) -> Verdict {
         world.doomed.insert(session);
         delete_amid(world, &life, session).await?;
     }
-    world.bring_to_an_end(&life).await
+    world.bring_to_an_end(&life).await?;
+    nobody_holds_on(world).await
+}
+
+/// When all have left and the grace time is over, every journal is free for its next owner.
+async fn nobody_holds_on(world: &mut World<'_>) -> Verdict {
+    world.clients.iter_mut().for_each(Client::cut);
+    tokio::time::sleep(GRACE * 2).await;
+    let (store, doomed) = (world.store(), &world.doomed);
+    for id in world.records.keys().filter(|id| !doomed.contains(id)) {
+        let opened = store.open_session(*id, Timestamp::now(), &mut |_| {});
+        opened.map_err(|error| format!("session {id} was left in memory: {error}"))?;
+    }
+    Ok(())
 }
 
 /// One thing that changes who is in the session.

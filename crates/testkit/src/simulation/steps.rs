@@ -41,21 +41,23 @@ impl World<'_> {
             self.clients.push(Client::new(name, who, turns));
         }
         let lives = 1 + self.chance.below(LIVES_MAX);
-        for life in 1..=lives {
-            let is_last = life == lives;
+        loop {
+            let is_last = self.summary.lives + 1 >= lives;
             let runtime = paused_runtime()?;
             let ended = runtime.block_on(self.live(is_last));
             self.clients.iter_mut().for_each(Client::cut);
             drop(runtime);
             match ended.map_err(|why| self.with_trail(&why))? {
-                Death::PowerLost => self.storage.power_loss(),
-                Death::Killed | Death::Drained => self.storage.restart(),
+                Some(Death::PowerLost) => self.storage.power_loss(),
+                Some(Death::Killed | Death::Drained) => self.storage.restart(),
+                None => return Ok(self.summary),
             }
         }
-        Ok(self.summary)
     }
 
-    async fn live(&mut self, is_last: bool) -> Result<Death, String> {
+    /// One life of the server; says how it died, or nothing if the story has come to its end. A last
+    /// life that is cut short is followed by one more.
+    async fn live(&mut self, is_last: bool) -> Result<Option<Death>, String> {
         let mut life = self.begin();
         self.note(format!("life {}", self.summary.lives));
         for _ in 0..STEPS {
@@ -67,31 +69,31 @@ impl World<'_> {
                 self.pass(&life, delay_ms).await;
                 self.settle(&life).await?;
             }
-            if self.storage.is_dead() {
-                self.note("the process is dead");
-                return Ok(self.killed());
-            }
-            if self.chance.one_in(40) {
+            if self.chance.one_in(40) && !self.storage.is_dead() {
                 self.note("grace");
                 self.pass(&life, u64::try_from(GRACE.as_millis()).unwrap_or(0))
                     .await;
                 self.settle(&life).await?;
+            }
+            if self.storage.is_dead() {
+                self.note("the process is dead");
+                return Ok(Some(self.killed()));
             }
         }
         self.storage.arm(None);
         if is_last {
             self.settle(&life).await?;
             self.bring_to_an_end(&life).await?;
-            return Ok(Death::Killed);
+            return Ok(None);
         }
         if self.chance.one_in(4) {
             self.note("told to stop");
-            return self.drain(&mut life).await;
+            return self.drain(&mut life).await.map(Some);
         }
         // Some of what was just sent is still on its way.
         self.storage.kill();
         self.note("killed");
-        Ok(self.killed())
+        Ok(Some(self.killed()))
     }
 
     /// Whether only the process or the whole machine went down.

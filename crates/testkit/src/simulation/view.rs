@@ -76,6 +76,11 @@ impl View {
         }
     }
 
+    /// Whether the client stands at event `seq` or after it.
+    pub(super) fn has_passed(&self, seq: u64) -> bool {
+        self.cursor.is_some_and(|cursor| cursor.seq >= seq)
+    }
+
     /// The connection is gone: updates of an event that was not complete count as not seen.
     pub(super) fn cut(&mut self) {
         self.pending.clear();

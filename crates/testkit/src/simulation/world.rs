@@ -107,6 +107,7 @@ impl<'a> World<'a> {
             hidden: vec![self.grounds.data()],
             gate: Arc::clone(&gate),
             web: None,
+            shell: None,
         });
         let service = Service {
             sessions,
@@ -228,7 +229,11 @@ impl<'a> World<'a> {
         if method == "session/request_permission" {
             line.heard.insert(frame["id"].to_string());
         }
-        if line.reentering.contains(&session) || self.doomed.contains(&session) {
+        if self.doomed.contains(&session) {
+            return Ok(());
+        }
+        if let Some(aside) = line.reentering.get_mut(&session) {
+            aside.push(frame.clone());
             return Ok(());
         }
         let is_loading = line
@@ -275,6 +280,9 @@ impl<'a> World<'a> {
             return Err("a question was taken back that was never asked".to_owned());
         }
         line.questions.retain(|_, question| question.id != *id);
+        for aside in line.reentering.values_mut() {
+            aside.retain(|frame| frame["id"] != *id);
+        }
         Ok(())
     }
 
@@ -289,8 +297,18 @@ impl<'a> World<'a> {
         let code = error["code"].as_i64();
         let is_draining = error["data"]["kind"] == "draining";
         if is_draining && life.is_draining {
-            if let Asked::Load(session) | Asked::Resume(session, _) = asked {
-                line.reentering.remove(&session);
+            let Asked::Resume(session, _) = asked else {
+                return Ok(());
+            };
+            if line.is_entering(session) {
+                return Ok(());
+            }
+            let aside = line.reentering.remove(&session);
+            if aside.is_some() {
+                line.inside.insert(session);
+            }
+            for frame in aside.into_iter().flatten() {
+                self.on_frame(life, at, &frame)?;
             }
             return Ok(());
         }
@@ -350,10 +368,15 @@ impl<'a> World<'a> {
             return Err("let into a session that is not there".to_owned());
         };
         if let Some(line) = &mut client.line {
-            line.reentering.remove(&session);
-            line.inside.insert(session);
             line.questions
                 .retain(|_, question| question.session != session);
+            if line.is_entering(session) {
+                // It has asked once more, from where it stood then: this stream is of no use.
+                line.reentering.insert(session, Vec::new());
+                return Ok(());
+            }
+            line.reentering.remove(&session);
+            line.inside.insert(session);
         }
         let resync = result["_meta"]["fastness"]["resyncFrom"].as_u64();
         match resumed {
@@ -373,7 +396,12 @@ impl<'a> World<'a> {
                         "{cursor:?} is void from {honest:?}, not {resync:?}"
                     ));
                 }
-                if let (Some(from), Some(view)) = (resync, client.views.get_mut(&session)) {
+                let Some(view) = client.views.get_mut(&session) else {
+                    return Err("let back into a session that it does not follow".to_owned());
+                };
+                // What the old stream left unfinished comes again.
+                view.cut();
+                if let Some(from) = resync {
                     self.summary.resyncs += 1;
                     view.drop_from(from);
                 }
@@ -405,15 +433,20 @@ impl<'a> World<'a> {
         self.read(session)?;
         let client = &self.clients[at];
         let record = self.records.get(&session).ok_or("no such session")?;
+        // Who leaves while a turn goes on that another connection started is let off, however it ends.
+        let line = client.line.as_ref();
+        let is_let_off = frame["result"]["stopReason"] == "cancelled"
+            && line.is_some_and(|line| line.is_leaving(session) && !line.fresh.contains(prompt));
         let Some((seq, end)) = record.end_of(prompt) else {
-            // Who leaves while a turn goes on that somebody else started is let off.
-            let line = client.line.as_ref();
-            let leaves = line.is_some_and(|line| line.is_leaving(session));
-            return match leaves && frame["result"]["stopReason"] == "cancelled" {
+            return match is_let_off {
                 true => Ok(()),
                 false => Err("a prompt was answered whose turn has not ended".to_owned()),
             };
         };
+        let view = client.views.get(&session);
+        if is_let_off && view.is_some_and(|view| !view.has_passed(seq)) {
+            return Ok(());
+        }
         let told = match (&end, frame["result"]["stopReason"].as_str(), code) {
             (End::Stopped(reason), Some(told), None) => serde_json::json!(reason) == told,
             (End::Dropped, Some(told), None) => told == "cancelled",

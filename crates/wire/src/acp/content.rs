@@ -8,8 +8,9 @@ use crate::rpc::RpcError;
 
 /// Appends what `block` says to `text`.
 ///
-/// Text stands as it is, links as Markdown, embedded text between tags that name its source.
-/// Images and sound were not offered at `initialize` and are refused.
+/// Text stands as it is, links as Markdown, embedded text between tags that name its source. An
+/// image is only named: models get it from the block. Sound was not offered at `initialize` and is
+/// refused.
 pub(super) fn push_text(text: &mut String, block: &ContentBlock) -> Result<(), RpcError> {
     match block {
         ContentBlock::Text(content) => text.push_str(&content.text),
@@ -29,7 +30,8 @@ pub(super) fn push_text(text: &mut String, block: &ContentBlock) -> Result<(), R
             }
             _ => return Err(not_taken()),
         },
-        ContentBlock::Image(_) | ContentBlock::Audio(_) => return Err(not_taken()),
+        ContentBlock::Image(_) => text.push_str("[image]"),
+        ContentBlock::Audio(_) => return Err(not_taken()),
         _ => return Err(not_taken()),
     }
     Ok(())

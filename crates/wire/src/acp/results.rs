@@ -49,7 +49,7 @@ pub fn initialize_result(version: &str, message_bytes_max: usize) -> Value {
         "agentInfo": {"name": "fastness", "title": "Fastness", "version": version},
         "agentCapabilities": {
             "loadSession": true,
-            "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+            "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
             "mcpCapabilities": {"http": false, "sse": false},
             "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
         },

@@ -166,9 +166,19 @@ fn links_and_embedded_text_become_part_of_the_prompts_text() {
 }
 
 #[test]
+fn an_image_is_named_in_the_text_and_kept_whole_in_the_blocks() {
+    let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+    let prompt = prompt_of(json!({"sessionId": SESSION, "prompt": [
+        {"type": "text", "text": "what is "}, image,
+    ]}));
+    assert_eq!(prompt.text, "what is [image]");
+    assert_eq!(prompt.blocks[1], image);
+}
+
+#[test]
 fn content_that_was_not_offered_or_is_not_content_is_refused() {
     for block in [
-        json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}),
+        json!({"type": "image", "mimeType": "image/png"}),
         json!({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}),
         json!({"type": "hologram"}),
         json!({"type": "text"}),

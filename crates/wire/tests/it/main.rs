@@ -9,6 +9,7 @@ mod client_side;
 mod decode;
 mod emit;
 mod hostile;
+mod lines;
 mod rpc;
 mod sse;
 mod vectors;

@@ -4,18 +4,20 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use domain::event::Usage;
-use domain::limits::{TOOL_CALLS_MAX, TOOL_INPUT_BYTES_MAX};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
+use crate::dialect::{Ending, Reply, Stage};
 use crate::error::ModelError;
-use crate::model::{Chunk, ModelStop, ToolCall, fresh_call_id};
+use crate::inputs::{self, Room};
+use crate::model::{Chunk, ModelStop};
+use crate::refusal;
 
 /// What has come of an answer so far.
 #[derive(Default)]
-pub(super) struct Reply {
+pub(super) struct ChatReply {
     calls: Vec<CallPieces>,
-    input_bytes: usize,
+    room: Room,
     usage: Option<Usage>,
     finish: Option<Finish>,
     has_refused: bool,
@@ -39,13 +41,8 @@ enum Finish {
     Filter,
 }
 
-impl Reply {
-    /// Takes one event's data and adds the chunks that it completes.
-    pub(super) fn take(
-        &mut self,
-        data: &str,
-        ready: &mut VecDeque<Chunk>,
-    ) -> Result<(), ModelError> {
+impl Reply for ChatReply {
+    fn take(&mut self, data: &str, ready: &mut VecDeque<Chunk>) -> Result<(), ModelError> {
         let data = data.trim();
         if data == "[DONE]" {
             self.is_done = true;
@@ -57,7 +54,7 @@ impl Reply {
             what: "an event is not the JSON of a chat completion",
         })?;
         if let Some(error) = event.error {
-            return Err(error_in_stream(&error));
+            return Err(refusal::in_stream(&error));
         }
         if let Some(usage) = event.usage {
             self.usage = Some(usage.into());
@@ -75,31 +72,26 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether nothing but usage can follow.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_done || self.finish.is_some()
-    }
-
-    /// Whether nothing at all can follow.
-    pub(super) fn is_done(&self) -> bool {
-        self.is_done
-    }
-
-    /// The last chunks, once no more bytes come.
-    pub(super) fn end(&mut self) -> Result<Vec<Chunk>, ModelError> {
-        if !self.has_spoken && self.calls.is_empty() && self.finish.is_none() {
-            return Err(ModelError::Unusable {
-                what: "the answer is empty",
-            });
+    fn stage(&self) -> Stage {
+        match self.finish {
+            _ if self.is_done => Stage::Done,
+            Some(_) => Stage::Complete,
+            None => Stage::Open,
         }
-        if !self.is_complete() {
+    }
+
+    fn end(&mut self) -> Result<Ending, ModelError> {
+        if !self.has_spoken && self.calls.is_empty() && self.finish.is_none() {
+            return Err(ModelError::Empty);
+        }
+        if self.stage() == Stage::Open {
             return Err(ModelError::Cut);
         }
         let is_cut_off = matches!(self.finish, Some(Finish::Length));
         let calls = std::mem::take(&mut self.calls);
         let mut chunks: Vec<Chunk> = calls
             .into_iter()
-            .filter_map(|call| call.complete(is_cut_off))
+            .filter_map(|call| inputs::complete(call.name, call.input, is_cut_off))
             .map(Chunk::ToolCall)
             .collect();
         let stop = match self.finish {
@@ -111,9 +103,14 @@ impl Reply {
         };
         chunks.extend(self.usage.take().map(Chunk::Usage));
         chunks.push(Chunk::Stop(stop));
-        Ok(chunks)
+        Ok(Ending {
+            chunks,
+            pieces: Vec::new(),
+        })
     }
+}
 
+impl ChatReply {
     fn take_delta(&mut self, delta: Delta, ready: &mut VecDeque<Chunk>) -> Result<(), ModelError> {
         // Some servers send the same thought under both names.
         let thought = Some(delta.reasoning_content.0).filter(|text| !text.is_empty());
@@ -137,15 +134,9 @@ impl Reply {
     }
 
     fn take_call_piece(&mut self, piece: CallDelta) -> Result<(), ModelError> {
-        let too_much = ModelError::Unusable {
-            what: "there are too many tool calls, or too long ones",
-        };
         let function = piece.function.unwrap_or_default();
         let (name, input) = (function.name.0, function.arguments.0);
-        self.input_bytes += name.len() + input.len();
-        if self.input_bytes > TOOL_INPUT_BYTES_MAX {
-            return Err(too_much);
-        }
+        self.room.bytes(name.len() + input.len())?;
         let id = piece.id.0;
         let known = self.calls.iter_mut().rev().find(|call| match piece.index {
             Some(index) => call.index == Some(index),
@@ -159,9 +150,7 @@ impl Reply {
             }
             return Ok(());
         }
-        if self.calls.len() == TOOL_CALLS_MAX {
-            return Err(too_much);
-        }
+        self.room.call()?;
         self.calls.push(CallPieces {
             index: piece.index,
             id,
@@ -170,66 +159,6 @@ impl Reply {
         });
         Ok(())
     }
-}
-
-impl CallPieces {
-    /// The call, unless the answer was cut off in the middle of its input.
-    fn complete(self, is_cut_off: bool) -> Option<ToolCall> {
-        let input = match self.input.trim() {
-            "" | "null" => Value::Object(serde_json::Map::new()),
-            text => match serde_json::from_str(text) {
-                Ok(input) => input,
-                Err(_) if is_cut_off => return None,
-                // The tool will refuse it and say why, and the model can do better.
-                Err(_) => Value::String(self.input),
-            },
-        };
-        Some(ToolCall {
-            id: fresh_call_id(),
-            name: self.name,
-            input,
-        })
-    }
-}
-
-/// What an answer that is not a stream means.
-pub(super) fn refusal(status: u16, body: &str) -> ModelError {
-    let said: Option<Value> = serde_json::from_str(body).ok();
-    let message = said.as_ref().and_then(message_in);
-    if (200..300).contains(&status) {
-        return match message {
-            Some(message) => ModelError::failed(None, &message),
-            None => ModelError::Unusable {
-                what: "the answer is not a stream of events",
-            },
-        };
-    }
-    // A page for browsers says nothing that the status does not.
-    let is_plain = !body.trim_start().starts_with(['<', '{', '[']);
-    let message = message.or_else(|| is_plain.then(|| body.to_owned()));
-    ModelError::failed(Some(status), &message.unwrap_or_default())
-}
-
-fn error_in_stream(error: &Value) -> ModelError {
-    let status = ["code", "status"].iter().find_map(|name| {
-        let status = error[*name]
-            .as_u64()
-            .and_then(|code| u16::try_from(code).ok());
-        status.filter(|status| (400..600).contains(status))
-    });
-    let message = error.as_str().or_else(|| error["message"].as_str());
-    ModelError::failed(status, message.unwrap_or_default())
-}
-
-/// The message in a server's error, in one of the forms that servers use.
-fn message_in(body: &Value) -> Option<String> {
-    let body = body
-        .as_array()
-        .and_then(|list| list.first())
-        .unwrap_or(body);
-    let error = &body["error"];
-    let forms = [&error["message"], error, &body["message"], &body["detail"]];
-    forms.into_iter().find_map(Value::as_str).map(str::to_owned)
 }
 
 fn finish(reason: &str) -> Result<Finish, ModelError> {
@@ -286,6 +215,7 @@ struct UsageBody {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
 }
 
 #[derive(Default, Deserialize)]
@@ -294,15 +224,25 @@ struct PromptDetails {
     cached_tokens: Option<u64>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CompletionDetails {
+    reasoning_tokens: Option<u64>,
+}
+
 impl From<UsageBody> for Usage {
     fn from(body: UsageBody) -> Self {
         let cached = body
             .prompt_tokens_details
             .and_then(|details| details.cached_tokens);
+        let thought = body
+            .completion_tokens_details
+            .and_then(|details| details.reasoning_tokens);
         Self {
             input_tokens: body.prompt_tokens.unwrap_or(0),
             output_tokens: body.completion_tokens.unwrap_or(0),
             cached_tokens: cached.unwrap_or(0),
+            thought_tokens: thought.unwrap_or(0),
             ..Self::default()
         }
     }

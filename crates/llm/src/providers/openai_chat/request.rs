@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Message, ModelRequest, ToolCall, ToolOutcome, ToolSpec};
+use crate::content::{self, Part};
+use crate::dialect::Asked;
+use crate::inputs;
+use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
 
 /// The request's body.
-pub(super) fn body(model: &str, request: &ModelRequest) -> Vec<u8> {
+pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
+    let request = asked.request;
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
         messages.push(json!({ "role": "system", "content": request.system }));
@@ -20,12 +24,12 @@ pub(super) fn body(model: &str, request: &ModelRequest) -> Vec<u8> {
         }
     }
     let mut body = json!({
-        "model": model,
+        "model": asked.model,
         "stream": true,
         "stream_options": { "include_usage": true },
         "messages": messages,
     });
-    if !request.tools.is_empty() {
+    if !request.tools.is_empty() && asked.extras.tools {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
     body.to_string().into_bytes()
@@ -33,47 +37,21 @@ pub(super) fn body(model: &str, request: &ModelRequest) -> Vec<u8> {
 
 /// Plain text stays a string, which every server takes; only other content needs parts.
 fn user_content(text: &str, blocks: &[Value]) -> Value {
-    let is_text = |block: &Value| block["type"] == "text";
-    if blocks.iter().all(is_text) {
-        return Value::from(text);
+    let parts = content::parts(text, blocks);
+    if let [Part::Text(text)] = parts.as_slice() {
+        return Value::from(text.as_str());
     }
-    let mut parts: Vec<Value> = blocks.iter().map(part).collect();
-    if !text.is_empty() && !blocks.iter().any(is_text) {
-        parts.insert(0, text_part(text));
-    }
-    Value::Array(parts)
+    parts.iter().map(part).collect()
 }
 
-/// One ACP content block as a part. What a server cannot be given is named instead.
-fn part(block: &Value) -> Value {
-    let field = |name: &str| block[name].as_str().unwrap_or("");
-    match field("type") {
-        "text" => text_part(field("text")),
-        "image" if !field("data").is_empty() => {
-            let url = format!("data:{};base64,{}", field("mimeType"), field("data"));
+fn part(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({ "type": "text", "text": text }),
+        Part::Image { mime, data } => {
+            let url = format!("data:{mime};base64,{data}");
             json!({ "type": "image_url", "image_url": { "url": url } })
         }
-        "audio" => {
-            let format = field("mimeType").rsplit('/').next().unwrap_or("wav");
-            let format = if format == "mpeg" { "mp3" } else { format };
-            let audio = json!({ "data": field("data"), "format": format });
-            json!({ "type": "input_audio", "input_audio": audio })
-        }
-        "resource" => {
-            let resource = &block["resource"];
-            let uri = resource["uri"].as_str().unwrap_or("");
-            match resource["text"].as_str() {
-                Some(text) => text_part(&format!("<resource uri=\"{uri}\">\n{text}\n</resource>")),
-                None => text_part(&format!("[attached, not text: {uri}]")),
-            }
-        }
-        "resource_link" | "image" => text_part(&format!("[{}]({})", field("name"), field("uri"))),
-        other => text_part(&format!("[content of type {other}]")),
     }
-}
-
-fn text_part(text: &str) -> Value {
-    json!({ "type": "text", "text": text })
 }
 
 fn assistant(text: &str, calls: &[ToolCall]) -> Value {
@@ -90,13 +68,10 @@ fn assistant(text: &str, calls: &[ToolCall]) -> Value {
 }
 
 fn call(call: &ToolCall) -> Value {
-    // An input that is a string is what the model wrote when it failed to write JSON.
-    let written = call.input.as_str().map(str::to_owned);
-    let arguments = written.unwrap_or_else(|| call.input.to_string());
     json!({
         "id": call.id.as_str(),
         "type": "function",
-        "function": { "name": call.name, "arguments": arguments },
+        "function": { "name": call.name, "arguments": inputs::written(&call.input) },
     })
 }
 
@@ -128,6 +103,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::body;
+    use crate::dialect::Asked;
+    use crate::memory::Memory;
     use crate::model::{Message, ModelRequest, ToolCall, ToolOutcome, ToolSpec};
 
     #[test]
@@ -211,7 +188,9 @@ mod tests {
     }
 
     fn sent(request: &ModelRequest) -> Value {
-        serde_json::from_slice(&body("m", request)).unwrap()
+        let memory = Memory::default();
+        let asked = Asked::of("m", request, &memory);
+        serde_json::from_slice(&body(&asked)).unwrap()
     }
 
     fn user(text: &str, blocks: Vec<Value>) -> Message {

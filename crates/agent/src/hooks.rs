@@ -1,0 +1,155 @@
+//! Hooks: commands that are asked before and after what a session does.
+//!
+//! A hook reads one JSON object and may answer with one ([`Answer`]); [`ruling`] says what its end
+//! means. It can say no, and it can change what is about to happen, which is then judged as if the
+//! model had asked for that. It can allow nothing: nobody is asked less because of a hook.
+
+mod ruling;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use domain::SessionId;
+use domain::event::{HookOutcome, HookPoint, HookRan};
+use domain::limits::HOOK_OUTPUT_BYTES_MAX;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tools::sandbox::{self, Job};
+
+pub use ruling::{Answer, Ruling};
+
+use crate::settings::Hook;
+
+/// Longest label of a command in the journal: enough to recognise it.
+const LABEL_CHARS_MAX: usize = 120;
+
+/// The hooks of a session, and what they run with. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    all: Arc<[Hook]>,
+    session: String,
+    cwd: PathBuf,
+    environment: Arc<[(String, String)]>,
+}
+
+/// A hook that ran.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What the journal keeps of it.
+    pub event: HookRan,
+    /// Why what it was asked about must not happen.
+    pub stopped: Option<String>,
+    /// What it changed.
+    pub answer: Answer,
+}
+
+impl Hooks {
+    /// The hooks `all`, in this order, for a session in `cwd`.
+    #[must_use]
+    pub fn new(
+        all: Vec<Hook>,
+        session: SessionId,
+        cwd: PathBuf,
+        environment: Arc<[(String, String)]>,
+    ) -> Self {
+        Self {
+            all: all.into(),
+            session: session.to_string(),
+            cwd,
+            environment,
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Hook] {
+        &self.all
+    }
+
+    /// Those that run at `point`, about the tool called `tool`.
+    #[must_use]
+    pub fn at(&self, point: HookPoint, tool: Option<&str>) -> Vec<Hook> {
+        let meant = self.all.iter().filter(|hook| hook.is_for(point, tool));
+        meant.cloned().collect()
+    }
+
+    /// Asks `hook` about `fields`. Dropped, it kills the command and all that it started.
+    pub async fn run(&self, hook: &Hook, fields: &Map<String, Value>) -> Ran {
+        let mut input = Map::new();
+        input.insert("event".to_owned(), json!(hook.point));
+        input.insert("sessionId".to_owned(), json!(self.session));
+        input.insert("cwd".to_owned(), json!(self.cwd.to_string_lossy()));
+        input.extend(fields.clone());
+        let begun = Instant::now();
+        let finished = sandbox::run(Job {
+            command: &hook.command,
+            cwd: &self.cwd,
+            environment: &self.environment,
+            input: Value::Object(input).to_string().into_bytes(),
+            time_max: hook.time_max,
+            output_bytes_max: HOOK_OUTPUT_BYTES_MAX,
+        })
+        .await;
+        let ruling = Ruling::of(hook, finished);
+        let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let HookOutcome::Failed | HookOutcome::TimedOut = ruling.outcome {
+            let why = ruling.reason.as_deref().unwrap_or_default();
+            tracing::warn!(
+                session = self.session,
+                hook = label(hook),
+                why,
+                "a hook failed"
+            );
+        }
+        Ran {
+            event: HookRan {
+                event: hook.point,
+                command: label(hook),
+                outcome: ruling.outcome,
+                ms,
+                turn: None,
+                call_id: None,
+                reason: ruling.reason,
+                prompt: None,
+                context: None,
+                stopped: ruling.stopped.is_some(),
+            },
+            stopped: ruling.stopped,
+            answer: ruling.answer,
+        }
+    }
+}
+
+/// What the journal keeps of a hook that was cut off with its turn.
+#[must_use]
+pub fn cut_off(hook: &Hook) -> HookRan {
+    HookRan {
+        event: hook.point,
+        command: label(hook),
+        outcome: HookOutcome::Failed,
+        ms: 0,
+        turn: None,
+        call_id: None,
+        reason: Some("the turn was cancelled".to_owned()),
+        prompt: None,
+        context: None,
+        stopped: false,
+    }
+}
+
+/// The command in one line, as long as a label may be.
+fn label(hook: &Hook) -> String {
+    let line = hook
+        .command
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let line: String = line.chars().filter(|letter| !letter.is_control()).collect();
+    match line.char_indices().nth(LABEL_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! What a session finds around it: the project's settings, instructions, skills and commands, and
+//! those of the person whose machine it is.
+//!
+//! [`ProjectView`] belongs to one session and looks again when something on the disk has changed;
+//! a [`Project`] is what one look saw. Everything a project says is untrusted: see [`file`] for
+//! what of its settings takes effect, and [`prompt`] for how its words reach the model.
+
+mod approvals;
+mod file;
+mod prompt;
+mod terrain;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::SessionId;
+use domain::event::{HookPoint, HookRan};
+use domain::limits::HOOK_END_TIME_MAX;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+use tools::instructions::Instructions;
+use tools::library::{Kept, Library, Sources};
+use tools::stamps::Stamps;
+
+pub use approvals::{Approval, Approvals};
+pub use file::{FILE_NAME, ProjectFile};
+
+use crate::hooks::Hooks;
+use crate::settings::FileSettings;
+use terrain::Terrain;
+
+/// What the operator has set for every session of the process.
+#[derive(Clone, Debug, Default)]
+pub struct Operator {
+    /// From the operator's own file.
+    pub settings: FileSettings,
+    /// The person's home, where their own skills and commands are.
+    pub home: Option<PathBuf>,
+    /// The directory of the operator's file, where their own instructions are.
+    pub config_dir: Option<PathBuf>,
+    /// Which project files count.
+    pub approvals: Option<Approvals>,
+    /// What commands see of the environment: nothing secret.
+    pub environment: Arc<[(String, String)]>,
+}
+
+/// What one look saw.
+#[derive(Clone, Debug, Default)]
+pub struct Project {
+    /// The project's own file.
+    pub file: Option<ProjectFile>,
+    /// What the model is told by files.
+    pub instructions: Instructions,
+    /// Skills and commands.
+    pub library: Arc<Library>,
+    /// All hooks that run: the project's, then the operator's, who so see what will happen.
+    pub hooks: Hooks,
+    /// What the model is told of all this; empty if there is nothing.
+    pub prompt: Arc<str>,
+}
+
+impl Project {
+    /// What a person should know: what is wrong, and what waits for an approval.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let mut notices = Vec::new();
+        let Some(file) = &self.file else {
+            return notices;
+        };
+        if let Some(error) = file.error() {
+            notices.push(format!("{} is not used: {error}", file.path));
+        }
+        if !file.is_approved && !file.wants().is_empty() {
+            notices.push(format!(
+                "Parts of {} are not used because nobody has approved it: `fastness approve` \
+                 shows what they would do",
+                file.path
+            ));
+        }
+        let never = file.never();
+        if !never.is_empty() {
+            let tables = never.join(", ");
+            notices.push(format!(
+                "{}: {tables} cannot be set by a project",
+                file.path
+            ));
+        }
+        notices
+    }
+}
+
+/// A session's view of what is around it. Cheap to clone.
+#[derive(Clone)]
+pub struct ProjectView {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    place: Place,
+    known: Mutex<Option<(Stamps, Arc<Project>)>>,
+    has_begun: AtomicBool,
+    told: Mutex<Vec<String>>,
+}
+
+/// Where a session is, and on whose behalf.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The session.
+    pub session: SessionId,
+    /// Its directory.
+    pub cwd: PathBuf,
+    /// Whether it belongs to the person at this machine. A guest's session sees nothing outside
+    /// its own directory, and nothing of that person.
+    pub is_local: bool,
+    /// What is set for all sessions.
+    pub operator: Arc<Operator>,
+    /// What nobody may see.
+    pub hidden: Vec<PathBuf>,
+}
+
+impl ProjectView {
+    /// Those of a session at `place`.
+    #[must_use]
+    pub fn new(place: Place) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                place,
+                known: Mutex::default(),
+                has_begun: AtomicBool::new(false),
+                told: Mutex::default(),
+            }),
+        }
+    }
+
+    /// What is there now. Reads again only what has changed.
+    pub async fn look(&self) -> Arc<Project> {
+        let shared = Arc::clone(&self.shared);
+        // The disk may be slow, or far away.
+        let looked = tokio::task::spawn_blocking(move || shared.look()).await;
+        looked.unwrap_or_default()
+    }
+
+    /// Notes that the session has a turn; says whether it is the first since it came into memory.
+    #[must_use]
+    pub fn begin(&self) -> bool {
+        !self.shared.has_begun.swap(true, Ordering::AcqRel)
+    }
+
+    /// What a person should know of `project` and has not been told yet.
+    #[must_use]
+    pub fn news(&self, project: &Project) -> Vec<String> {
+        let mut told = lock(&self.shared.told);
+        let now = project.notices();
+        let news = now.iter().filter(|notice| !told.contains(notice));
+        let news = news.cloned().collect();
+        *told = now;
+        news
+    }
+
+    /// Runs the hooks of a session's end, if it had a turn, all within a few seconds.
+    pub async fn end(&self, reason: &str) -> Vec<HookRan> {
+        if !self.shared.has_begun.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let project = self.look().await;
+        let deadline = Instant::now() + HOOK_END_TIME_MAX;
+        let mut fields = Map::new();
+        fields.insert("reason".to_owned(), Value::from(reason));
+        let mut events = Vec::new();
+        for hook in project.hooks.at(HookPoint::SessionEnd, None) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let hook = crate::settings::Hook {
+                time_max: hook.time_max.min(left),
+                ..hook
+            };
+            events.push(project.hooks.run(&hook, &fields).await.event);
+        }
+        events
+    }
+}
+
+impl Shared {
+    fn look(&self) -> Arc<Project> {
+        let known = lock(&self.known).clone();
+        if let Some((stamps, project)) = known
+            && stamps.are_fresh()
+        {
+            return project;
+        }
+        let (project, stamps) = read(&self.place);
+        let project = Arc::new(project);
+        *lock(&self.known) = Some((stamps, Arc::clone(&project)));
+        project
+    }
+}
+
+/// Looks at everything around `place`. Blocks.
+#[must_use]
+pub fn read(place: &Place) -> (Project, Stamps) {
+    let mut stamps = Stamps::default();
+    let operator = &place.operator;
+    let terrain = Terrain::of(place, &mut stamps);
+    if let Some(approvals) = &operator.approvals {
+        stamps.note(approvals.path().to_owned());
+    }
+    let file = ProjectFile::find(&terrain.levels, &terrain.roots, &mut stamps);
+    let file = file.map(|file| file.judged_by(operator.approvals.as_ref()));
+    let own = file
+        .as_ref()
+        .map(ProjectFile::in_effect)
+        .unwrap_or_default();
+    let is_wanted = |wanted: fn(&FileSettings) -> bool| wanted(&own) && wanted(&operator.settings);
+    let mut instructions = Instructions::default();
+    if is_wanted(|settings| settings.context.instructions) {
+        instructions = Instructions::gather(&terrain.instruction_files(place), &mut stamps);
+    }
+    let kept = match (
+        is_wanted(|settings| settings.context.skills),
+        is_wanted(|settings| settings.context.commands),
+    ) {
+        (true, true) => Some(Kept::All),
+        (true, false) => Some(Kept::Skills),
+        (false, true) => Some(Kept::Commands),
+        (false, false) => None,
+    };
+    let mut library = Library::default();
+    if let Some(kept) = kept {
+        let directories = terrain.library_directories(place);
+        library = Library::gather(&Sources { directories }, &mut stamps);
+        library.keep(kept);
+    }
+    let hooks = own.hooks.iter().chain(&operator.settings.hooks);
+    let hooks = Hooks::new(
+        hooks.cloned().collect(),
+        place.session,
+        place.cwd.clone(),
+        Arc::clone(&operator.environment),
+    );
+    let styles = [&operator.settings.context.style, &own.context.style];
+    let prompt = prompt::of(styles, &instructions, &library);
+    let project = Project {
+        file,
+        instructions,
+        library: Arc::new(library),
+        hooks,
+        prompt: prompt.into(),
+    };
+    (project, stamps)
+}
+
+/// The guarded data is whole at every step, so a panic elsewhere does not spoil it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

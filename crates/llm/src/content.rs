@@ -1,0 +1,132 @@
+//! A prompt's ACP content blocks as the few kinds of parts that models take.
+
+use serde_json::Value;
+
+/// What a prompt is made of, for every provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    Text(String),
+    /// An image, in base64.
+    Image {
+        mime: &'a str,
+        data: &'a str,
+    },
+}
+
+/// The kinds of images that all providers take.
+const IMAGE_KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// The parts of a prompt. One of plain text is one part, its text; what no model can be given is
+/// named instead.
+pub(crate) fn parts<'a>(text: &'a str, blocks: &'a [Value]) -> Vec<Part<'a>> {
+    let is_text = |block: &Value| block["type"] == "text";
+    if blocks.iter().all(is_text) {
+        return vec![Part::Text(text.to_owned())];
+    }
+    let mut parts: Vec<Part<'a>> = blocks.iter().map(part).collect();
+    parts.retain(|part| *part != Part::Text(String::new()));
+    if parts.is_empty() {
+        parts.push(Part::Text(text.to_owned()));
+    }
+    parts
+}
+
+fn part(block: &Value) -> Part<'_> {
+    let field = |name: &str| block[name].as_str().unwrap_or("");
+    match field("type") {
+        "text" => Part::Text(field("text").to_owned()),
+        "image" => image(field("mimeType"), field("data"), field("uri")),
+        "resource" => resource(&block["resource"]),
+        "resource_link" => Part::Text(format!("[{}]({})", field("name"), field("uri"))),
+        "audio" => Part::Text("[sound, which the model cannot hear]".to_owned()),
+        other => Part::Text(format!("[content of type {other}]")),
+    }
+}
+
+fn resource(resource: &Value) -> Part<'_> {
+    let field = |name: &str| resource[name].as_str().unwrap_or("");
+    let uri = field("uri");
+    match resource["text"].as_str() {
+        Some(text) => Part::Text(format!("<resource uri=\"{uri}\">\n{text}\n</resource>")),
+        None if field("mimeType").starts_with("image/") => {
+            image(field("mimeType"), field("blob"), uri)
+        }
+        None => Part::Text(format!("[attached, not text: {uri}]")),
+    }
+}
+
+fn image<'a>(mime: &'a str, data: &'a str, uri: &str) -> Part<'a> {
+    if !data.is_empty() && IMAGE_KINDS.contains(&mime) {
+        return Part::Image { mime, data };
+    }
+    Part::Text(format!("[image that the model cannot see: {mime} {uri}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Part, parts};
+
+    fn text(text: &str) -> Part<'_> {
+        Part::Text(text.to_owned())
+    }
+
+    #[test]
+    fn plain_text_is_one_part() {
+        let blocks = [
+            json!({"type": "text", "text": "a"}),
+            json!({"type": "text", "text": "b"}),
+        ];
+        assert_eq!(parts("ab", &blocks), [text("ab")]);
+        assert_eq!(parts("ab", &[]), [text("ab")]);
+    }
+
+    #[test]
+    fn images_are_shown_resources_quoted_and_the_rest_named() {
+        let image = |mime: &str| json!({"type": "image", "mimeType": mime, "data": "QUJD"});
+        let table: [(Value, Part<'_>); 8] = [
+            (
+                image("image/png"),
+                Part::Image {
+                    mime: "image/png",
+                    data: "QUJD",
+                },
+            ),
+            (
+                image("image/tiff"),
+                text("[image that the model cannot see: image/tiff ]"),
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "file:a", "text": "A"}}),
+                text("<resource uri=\"file:a\">\nA\n</resource>"),
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "file:a", "mimeType": "image/webp", "blob": "QUJD"}}),
+                Part::Image {
+                    mime: "image/webp",
+                    data: "QUJD",
+                },
+            ),
+            (
+                json!({"type": "resource", "resource": {"uri": "file:a", "blob": "QUJD"}}),
+                text("[attached, not text: file:a]"),
+            ),
+            (
+                json!({"type": "resource_link", "name": "b", "uri": "file:b"}),
+                text("[b](file:b)"),
+            ),
+            (
+                json!({"type": "audio", "mimeType": "audio/wav", "data": "QUJD"}),
+                text("[sound, which the model cannot hear]"),
+            ),
+            (json!({"type": "new"}), text("[content of type new]")),
+        ];
+        for (block, expected) in &table {
+            let words = json!({"type": "text", "text": "see"});
+            let blocks = [words, block.clone()];
+            let shown = parts("see", &blocks);
+            assert_eq!(shown, [text("see"), expected.clone()], "{block}");
+        }
+    }
+}

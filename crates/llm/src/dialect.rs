@@ -1,0 +1,172 @@
+//! What differs between providers: how a request is worded and how an answer is put together.
+//!
+//! A [`Dialect`] is one wire format; [`crate::call`] does the rest the same way for all of them.
+
+use std::collections::VecDeque;
+
+use domain::limits::MODEL_EVENT_BYTES_MAX;
+use wire::lines::LineParser;
+use wire::sse::SseParser;
+
+use crate::error::ModelError;
+use crate::memory::{Memory, Piece};
+use crate::model::{Chunk, ModelRequest};
+
+/// One provider's wire format.
+pub(crate) trait Dialect: Send + Sync {
+    /// How the answer is cut into events.
+    fn framing(&self) -> Framing;
+
+    /// Headers of every request, by their names in lower case.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The request's body.
+    fn body(&self, asked: &Asked<'_>) -> Vec<u8>;
+
+    /// An answer of which nothing has come yet.
+    fn reply(&self) -> Box<dyn Reply>;
+
+    /// What to leave out when a server answered 400 with `said`, in lower case.
+    fn refused_extra(&self, said: &str) -> Option<Extra>;
+}
+
+/// What a request is made of.
+pub(crate) struct Asked<'a> {
+    /// The model's name.
+    pub(crate) model: &'a str,
+    /// The conversation.
+    pub(crate) request: &'a ModelRequest,
+    /// What the provider must see again.
+    pub(crate) memory: &'a Memory,
+    /// What not every model takes.
+    pub(crate) extras: Extras,
+    /// Tokens that fit into the call.
+    pub(crate) window: u64,
+}
+
+/// A part of a request that some models refuse, and without which they can still answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extra {
+    Thoughts,
+    Tools,
+}
+
+/// The extras that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extras {
+    pub(crate) thoughts: bool,
+    pub(crate) tools: bool,
+}
+
+#[cfg(test)]
+impl<'a> Asked<'a> {
+    /// A request with everything in it.
+    pub(crate) fn of(model: &'a str, request: &'a ModelRequest, memory: &'a Memory) -> Self {
+        Self {
+            model,
+            request,
+            memory,
+            extras: Extras {
+                thoughts: true,
+                tools: true,
+            },
+            window: 100_000,
+        }
+    }
+}
+
+impl Extras {
+    pub(crate) fn has(self, extra: Extra) -> bool {
+        match extra {
+            Extra::Thoughts => self.thoughts,
+            Extra::Tools => self.tools,
+        }
+    }
+
+    pub(crate) fn without(mut self, extra: Extra) -> Self {
+        match extra {
+            Extra::Thoughts => self.thoughts = false,
+            Extra::Tools => self.tools = false,
+        }
+        self
+    }
+}
+
+/// An answer as it comes.
+pub(crate) trait Reply: Send {
+    /// Takes one event's data and adds the chunks that it completes.
+    fn take(&mut self, data: &str, ready: &mut VecDeque<Chunk>) -> Result<(), ModelError>;
+
+    /// How far it has come.
+    fn stage(&self) -> Stage;
+
+    /// The last chunks, once no more bytes come.
+    fn end(&mut self) -> Result<Ending, ModelError>;
+}
+
+/// How far an answer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// More of it is to come.
+    Open,
+    /// All that people see is there; only usage can follow.
+    Complete,
+    /// Nothing can follow.
+    Done,
+}
+
+/// What an answer ends with.
+pub(crate) struct Ending {
+    /// Tool calls, usage, and the stop.
+    pub(crate) chunks: Vec<Chunk>,
+    /// The answer in pieces, if the provider must see it again exactly so.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// How a stream is cut into events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Events,
+    /// One JSON value per line.
+    Lines,
+}
+
+/// The bytes of an answer on their way to being events.
+pub(crate) enum Frames {
+    Events(SseParser),
+    Lines(LineParser),
+}
+
+impl Frames {
+    pub(crate) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Events => Self::Events(SseParser::new(MODEL_EVENT_BYTES_MAX)),
+            Framing::Lines => Self::Lines(LineParser::new(MODEL_EVENT_BYTES_MAX)),
+        }
+    }
+
+    /// The data of the events that `piece` completes.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<String>, ModelError> {
+        let frames = match self {
+            Self::Events(parser) => parser
+                .push(piece)
+                .map(|events| events.into_iter().map(|event| event.data).collect())
+                .ok(),
+            Self::Lines(parser) => parser.push(piece).ok(),
+        };
+        frames.ok_or(ModelError::Unusable {
+            what: "an event is too long",
+        })
+    }
+
+    /// The data of an event that had no end.
+    pub(crate) fn finish(self) -> Option<String> {
+        match self {
+            Self::Events(parser) => parser.finish().ok()?.map(|event| event.data),
+            Self::Lines(parser) => parser.finish().ok()?,
+        }
+    }
+}

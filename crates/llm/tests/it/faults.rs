@@ -1,0 +1,160 @@
+//! What every provider makes of an answer that breaks, stops, or never comes.
+
+use std::time::Duration;
+
+use domain::{FailureKind, Limits};
+use futures_util::StreamExt;
+use llm::{Chunk, ModelError};
+
+use crate::formats::{ALL, HELLO};
+use crate::server::{Act, Server, chunk, plain, stream_end};
+use crate::support::{ask, check, failure, open, request, show};
+
+const BROKE_OFF: &str = "text Hi\nerror the model's answer broke off before its end\n";
+
+#[tokio::test]
+async fn d_09_an_error_in_mid_stream_ends_the_answer_with_that_error() {
+    for format in ALL {
+        let error = chunk(&format.bytes(&[format.error]));
+        let answer = format.begun(format.first_word, vec![error, stream_end()]);
+        check(format, answer, &format!("text Hi\n{}", format.error_shown)).await;
+    }
+}
+
+#[tokio::test]
+async fn d_09_a_cut_stream_is_never_a_silent_end() {
+    for format in ALL {
+        let half = format.bytes(&[format.error]);
+        let half = chunk(&half[..half.len() / 2]);
+        for then in [
+            vec![Act::Close],
+            vec![stream_end()],
+            vec![half, stream_end()],
+        ] {
+            check(format, format.begun(format.first_word, then), BROKE_OFF).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn d_09_an_unusable_answer_says_what_is_wrong_with_it() {
+    for format in ALL {
+        let server = Server::start(vec![format.answer(&["{not json"])]).await;
+        let shown = ask(format, &server).await;
+        let unusable = "error the model's server sent something unusable: ";
+        assert!(shown.starts_with(unusable), "{}: {shown}", format.spec);
+        assert_eq!(server.requests().len(), 1);
+
+        let empty = "error the model's answer is empty\n";
+        check(format, format.begun(&[], vec![stream_end()]), empty).await;
+        check(format, plain("200 OK", "", ""), empty).await;
+    }
+}
+
+#[tokio::test]
+async fn d_09_a_connection_lost_before_the_first_byte_is_tried_again_and_after_it_never() {
+    for format in ALL {
+        // A head without a body is no answer yet.
+        for lost in [vec![Act::Close], vec![format.head(), Act::Close]] {
+            let server = Server::start(vec![lost, format.answer(format.hello)]).await;
+            let shown = ask(format, &server).await;
+            assert!(
+                shown.ends_with("stop EndTurn\n"),
+                "{}: {shown}",
+                format.spec
+            );
+            assert_eq!(server.requests().len(), 2);
+        }
+        let cut = format.begun(format.first_word, vec![Act::Close]);
+        let server = Server::start(vec![cut, format.answer(format.hello)]).await;
+        assert_eq!(ask(format, &server).await, BROKE_OFF);
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn f42_silence_before_the_first_byte_ends_at_its_deadline() {
+    for format in ALL {
+        for silent in [vec![Act::Hang], vec![format.head(), Act::Hang]] {
+            let server = Server::start(vec![silent]).await;
+            let limits = Limits {
+                model_first_byte: Duration::from_millis(150),
+                ..Limits::default()
+            };
+            let mut model = open(format, &server.base, limits).await;
+            let error = failure(model.as_mut()).await;
+            assert_eq!(error.to_turn_error().kind, FailureKind::ModelTimeout);
+            let said = "the model did not begin to answer within 0.15 s";
+            assert_eq!(error.to_string(), said);
+            assert_eq!(server.requests().len(), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn f42_silence_between_chunks_ends_at_its_deadline() {
+    for format in ALL {
+        let stuck = format.begun(format.first_word, vec![Act::Hang]);
+        let server = Server::start(vec![stuck]).await;
+        let limits = Limits {
+            model_between_chunks: Duration::from_millis(150),
+            ..Limits::default()
+        };
+        let shown = show(open(format, &server.base, limits).await.as_mut()).await;
+        let said = "the model stopped in mid-answer and did not go on within 0.15 s";
+        assert_eq!(shown, format!("text Hi\nerror {said}\n"));
+    }
+}
+
+#[tokio::test]
+async fn f42_an_answer_without_end_ends_at_the_deadline_of_the_call() {
+    for format in ALL {
+        let Act::Write(word) = chunk(&format.bytes(format.first_word)) else {
+            panic!("a chunk is written")
+        };
+        let drip = Act::Drip(word, Duration::from_millis(20));
+        let server = Server::start(vec![format.begun(&[], vec![drip])]).await;
+        let limits = Limits {
+            model_call: Duration::from_millis(300),
+            ..Limits::default()
+        };
+        let shown = show(open(format, &server.base, limits).await.as_mut()).await;
+        assert!(shown.starts_with("text Hi\ntext Hi\n"), "{shown}");
+        let said = "error the model did not finish its answer within 0.3 s\n";
+        assert!(shown.ends_with(said), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn dropping_the_stream_cancels_the_call_and_the_next_one_works() {
+    for format in ALL {
+        let stuck = format.begun(format.first_word, vec![Act::Hang]);
+        let mut server = Server::start(vec![stuck, format.answer(format.hello)]).await;
+        let mut model = open(format, &server.base, Limits::default()).await;
+        let mut stream = model.stream(request());
+        assert_eq!(stream.next().await, Some(Ok(Chunk::Text("Hi".to_owned()))));
+        drop(stream);
+        server.client_gone().await;
+        let shown = show(model.as_mut()).await;
+        assert_eq!(shown.lines().next(), HELLO.lines().next());
+    }
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_error_that_names_no_address() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let nobody = ALL.map(|format| {
+        let base = base.clone();
+        async move { failure(open(format, &base, Limits::default()).await.as_mut()).await }
+    });
+    // Together, because each waits between its four tries.
+    for error in futures_util::future::join_all(nobody).await {
+        assert_eq!(error, ModelError::Unreachable { tries: 4 });
+        let error = error.to_turn_error();
+        assert_eq!(error.kind, FailureKind::ModelError);
+        let said = "the model's server could not be reached (tried 4 times)";
+        assert_eq!(error.message, said);
+    }
+}

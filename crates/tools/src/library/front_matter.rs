@@ -1,0 +1,122 @@
+//! Front matter: the few plain fields at the top of a skill or command.
+//!
+//! Enough of YAML for a name and a description, read line by line: no anchors, no nesting, nothing
+//! that grows.
+
+use domain::limits::FRONT_MATTER_BYTES_MAX;
+
+/// The fields at the top of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FrontMatter {
+    fields: Vec<(String, String)>,
+}
+
+impl FrontMatter {
+    /// The value of `key`, unless it is empty.
+    pub(super) fn field(&self, key: &str) -> Option<&str> {
+        let found = self.fields.iter().find(|(name, _)| name == key);
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    }
+}
+
+/// The fields of a file and the text after them. Without an end they are no fields.
+pub(super) fn split(text: &str) -> (FrontMatter, &str) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(inside) = first_line(text)
+        .filter(|(line, _)| *line == "---")
+        .map(|(_, rest)| rest)
+    else {
+        return (FrontMatter::default(), text);
+    };
+    let mut lines = Vec::new();
+    let mut rest = inside;
+    while let Some((line, after)) = first_line(rest) {
+        if inside.len() - rest.len() > FRONT_MATTER_BYTES_MAX {
+            break;
+        }
+        if line == "---" || line == "..." {
+            return (fields(&lines), after);
+        }
+        lines.push(line);
+        rest = after;
+    }
+    (FrontMatter::default(), text)
+}
+
+fn first_line(text: &str) -> Option<(&str, &str)> {
+    if text.is_empty() {
+        return None;
+    }
+    let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
+    Some((line.strip_suffix('\r').unwrap_or(line), rest))
+}
+
+fn fields(lines: &[&str]) -> FrontMatter {
+    let mut fields = Vec::new();
+    let mut lines = lines.iter().peekable();
+    while let Some(line) = lines.next() {
+        // Lines that are set in belong to something we do not read.
+        let is_key = line.starts_with(|first: char| first.is_alphanumeric());
+        let Some((key, value)) = line.split_once(':').filter(|_| is_key) else {
+            continue;
+        };
+        let value = match value.trim() {
+            "|" | "|-" | "|+" | ">" | ">-" | ">+" | "" => {
+                let mut block = Vec::new();
+                while let Some(more) = lines.next_if(|line| is_inside(line)) {
+                    block.push(more.trim());
+                }
+                block.join(" ").trim().to_owned()
+            }
+            plain => unquoted(plain),
+        };
+        fields.push((key.trim().to_owned(), value));
+    }
+    FrontMatter { fields }
+}
+
+fn is_inside(line: &str) -> bool {
+    line.starts_with([' ', '\t']) || line.is_empty()
+}
+
+fn unquoted(value: &str) -> String {
+    let inside = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    match (inside('"'), inside('\'')) {
+        (Some(text), _) => text.replace("\\\"", "\"").replace("\\\\", "\\"),
+        (None, Some(text)) => text.replace("''", "'"),
+        (None, None) => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn plain_quoted_and_folded_fields_are_read_and_the_rest_is_the_body() {
+        let text = "---\r\nname: review\ndescription: >\n  Looks at\n  a change\nargument-hint: \"[\\\"file\\\"]\"\nmetadata:\n  name: other\n---\nbody\n---\n";
+        let (fields, body) = split(text);
+        assert_eq!(fields.field("name"), Some("review"));
+        assert_eq!(fields.field("description"), Some("Looks at a change"));
+        assert_eq!(fields.field("argument-hint"), Some("[\"file\"]"));
+        assert_eq!(fields.field("metadata"), Some("name: other"));
+        assert_eq!(fields.field("missing"), None);
+        assert_eq!(body, "body\n---\n");
+    }
+
+    #[test]
+    fn without_an_end_or_too_long_it_is_all_body() {
+        for text in [
+            String::new(),
+            "no fields".to_owned(),
+            "---\nname: x\n".to_owned(),
+            format!("---\n{}---\nbody", "a: b\n".repeat(10_000)),
+            format!("---\n{}\n---\nbody", "x".repeat(20_000)),
+        ] {
+            let (fields, body) = split(&text);
+            assert_eq!((fields.field("name"), body), (None, text.as_str()));
+        }
+    }
+}
