@@ -69,6 +69,23 @@ fn every_known_event_keeps_its_fields_and_its_name() {
             json!({"turn": 1, "inputTokens": 9, "outputTokens": 4, "cachedTokens": 3, "cacheWriteTokens": 2, "thoughtTokens": 1, "costNanoUsd": 70_500}),
         ),
         (
+            "usage",
+            json!({"turn": 1, "purpose": "summary", "contextWindow": 9, "inputTokens": 3, "outputTokens": 4}),
+        ),
+        (
+            "plan.updated",
+            json!({"entries": [{"content": "a", "priority": "high", "status": "in_progress"}]}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "pruned", "upTo": 9, "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "summary", "upTo": 9, "text": "s", "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        ("session.rewound", json!({"to": 4})),
+        (
             "result",
             json!({"turn": 1, "error": {"kind": "model_timeout", "message": "late"}}),
         ),
