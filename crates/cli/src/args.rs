@@ -42,6 +42,14 @@ pub(crate) enum Command {
     /// Be an ACP agent on stdin and stdout, for editors.
     #[command(after_help = "Example (what an editor starts):\n  fastness acp --cwd ~/src/project")]
     Acp(AcpArgs),
+    /// Look at what a project's fastness.toml would do, and let it.
+    #[command(after_help = "Examples:\n  \
+        fastness approve\n  \
+        fastness approve ~/src/project --yes\n  \
+        fastness approve --revoke\n  \
+        fastness approve --list\n\n\
+        An approval is of the file as it is: any change to it takes the approval away.")]
+    Approve(ApproveArgs),
     /// Ask one question and print the answer as it comes.
     #[command(after_help = "Examples:\n  \
         fastness ask \"read README.md\"\n  \
@@ -50,7 +58,7 @@ pub(crate) enum Command {
         Exit code 3 means that every tool call of the answer was denied because no --allow rule \
         covered it.")]
     Ask(AskArgs),
-    /// Check model, data directory, disk and server, and say what to do.
+    /// Check model, data directory, disk, server and project, and say what to do.
     #[command(after_help = "Example:\n  fastness doctor --model openai-chat:local")]
     Doctor(DoctorArgs),
     /// Fetch a page through the guard and print it as Markdown.
@@ -194,6 +202,24 @@ pub(crate) struct OpenArgs {
 pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+/// `fastness approve`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ApproveArgs {
+    /// A directory of the project [default: the one to work in].
+    pub(crate) dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Do not ask first.
+    #[arg(short, long, conflicts_with_all = ["list", "revoke"])]
+    pub(crate) yes: bool,
+    /// Show all approvals, and whether they still hold.
+    #[arg(long, conflicts_with_all = ["dir", "revoke"])]
+    pub(crate) list: bool,
+    /// Take the approval back.
+    #[arg(long)]
+    pub(crate) revoke: bool,
 }
 
 /// `fastness ask`.
@@ -382,6 +408,7 @@ impl Command {
         match self {
             Self::Serve(args) => &args.common,
             Self::Acp(args) => &args.common,
+            Self::Approve(args) => &args.common,
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
             Self::Fetch(args) => &args.common,
@@ -397,6 +424,7 @@ impl Command {
             Self::Ask(args) => Some(&args.server),
             Self::Serve(_)
             | Self::Acp(_)
+            | Self::Approve(_)
             | Self::Doctor(_)
             | Self::Fetch(_)
             | Self::Open(_)

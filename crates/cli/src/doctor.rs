@@ -1,11 +1,14 @@
 //! `fastness doctor`: what works, what does not, and what to do about it.
 
+mod project;
+
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use agent::project::Project;
 use domain::Limits;
 use llm::Catalog;
 use rustix::fs::{Access, access, statvfs};
@@ -32,6 +35,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
         disk(&settings.data_dir, &settings.limits),
         server(&settings.data_dir).await,
     ]);
+    checks.extend(project::checks(&seen(settings)));
     let table = table(&checks, Palette::stdout(&settings.environment));
     io::stdout().write_all(table.as_bytes())?;
     let is_broken = checks.iter().any(|check| check.state == State::Broken);
@@ -41,6 +45,13 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
         Exit::Success
     }
     .into())
+}
+
+/// What a session in the directory to work in would find around it.
+fn seen(settings: &Settings) -> Project {
+    let place = crate::engine::place(settings, &settings.cwd);
+    let (project, _) = agent::project::read(&place);
+    project
 }
 
 /// One line of the table.

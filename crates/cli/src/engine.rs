@@ -1,15 +1,19 @@
 //! Puts the parts together: store, model, sessions, gate, and the service around them.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
+use agent::project::Place;
 use anyhow::Context;
 use auth::{Door, Gate};
+use domain::SessionId;
 use journal::FileStore;
 use server::Service;
 use session::{Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::shell::Shell;
 use wire::acp::ModelChoice;
 
 use crate::settings::Settings;
@@ -56,6 +60,11 @@ pub(crate) async fn start(
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
+        operator: Arc::new(settings.operator.clone()),
+        shell: Some(Shell::new(
+            settings.environment.variables(),
+            data_dir.join("sessions"),
+        )),
     });
     let service = Service {
         sessions,
@@ -82,6 +91,18 @@ pub(crate) async fn start(
         service: Arc::new(service),
         model,
     })
+}
+
+/// Where a session of the person at this machine would be if it began in `cwd`.
+pub(crate) fn place(settings: &Settings, cwd: &Path) -> Place {
+    let data_dir = settings.data_dir.canonicalize();
+    Place {
+        session: SessionId::random(),
+        cwd: cwd.to_owned(),
+        is_local: true,
+        operator: Arc::new(settings.operator.clone()),
+        hidden: data_dir.into_iter().collect(),
+    }
 }
 
 /// Opens the store, making the data directory if there is none.

@@ -1,6 +1,7 @@
 //! The program `fastness`: parses, resolves, runs one command, and reports how it went.
 
 mod acp;
+mod approve;
 mod args;
 mod ask;
 mod doctor;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use anyhow::Context;
 use auth::{Door, Gate};
 use client::{Client, ClientError, ClientSettings, Pipe, Transport};
+use tools::sandbox::supervisor;
 
 use crate::args::{AskArgs, Cli, Command};
 use crate::settings::{Environment, Settings};
@@ -34,6 +36,9 @@ const BLOCKING_THREADS_MAX: usize = 32;
 const EXIT_TIME_MAX: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
+    if let Some(code) = supervisor::take_over(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse_or_exit();
     let environment = Environment::of_process();
     let shown = environment.as_ref().cloned().unwrap_or_default();
@@ -67,6 +72,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         Command::Fetch(args) => fetch::run(args, settings).await,
         Command::Open(args) => open::run(args, settings),
         Command::Acp(_) => acp::run(settings).await,
+        Command::Approve(args) => approve::run(args, settings),
         Command::Sessions(args) => sessions::run(args, settings).await,
         Command::Token(args) => token::run(args, settings),
     }

@@ -4,6 +4,7 @@
 //! [`Environment`] is the only reader of the process's environment; everything takes it as an
 //! argument, so that tests bring their own.
 
+mod commands;
 mod file;
 mod listening;
 mod models;
@@ -14,6 +15,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use agent::project::{Approvals, Operator};
 use anyhow::Context;
 use auth::Secret;
 use auth::token::{self, TokenError};
@@ -60,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) server: ServerArgs,
     /// What tools and `fetch` may reach.
     pub(crate) network: NetworkSettings,
+    /// What is set for every session.
+    pub(crate) operator: Operator,
 }
 
 impl Environment {
@@ -78,6 +82,23 @@ impl Environment {
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         let value = self.variables.get(name)?;
         Some(value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// A path as it was written on the command line.
+    pub(crate) fn beside(&self, path: &Path) -> PathBuf {
+        self.current_dir.join(path)
+    }
+
+    /// The person's home, if there is one.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        let home = self.value("HOME").map(Path::new);
+        home.filter(|home| home.is_absolute())
+    }
+
+    /// Everything that is set.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variables = self.variables.iter();
+        variables.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     #[cfg(test)]
@@ -106,8 +127,10 @@ impl Settings {
             None => working_dir(&environment.current_dir)?,
         };
         let listening = listening::resolve(&cli.command, &environment)?;
+        let data_dir = data_dir(common.data_dir.as_deref(), &environment)?;
         Ok(Self {
-            data_dir: data_dir(common.data_dir.as_deref(), &environment)?,
+            operator: operator(&data_dir, &environment, &file),
+            data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),
             model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
@@ -154,10 +177,9 @@ fn data_dir(flag: Option<&Path>, environment: &Environment) -> anyhow::Result<Pa
     }
     // The rules of XDG: a relative path there does not count.
     let state = environment.value("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.filter(|state| state.is_absolute()).or_else(|| {
-        let home = environment.value("HOME").map(Path::new)?;
-        home.is_absolute().then(|| home.join(".local/state"))
-    });
+    let state = state
+        .filter(|state| state.is_absolute())
+        .or_else(|| Some(environment.home()?.join(".local/state")));
     let state = state.ok_or_else(|| {
         Failure::usage("there is no place for the data directory: HOME is not set")
             .hint("name one with --data-dir or FASTNESS_DATA_DIR")
@@ -177,6 +199,19 @@ fn working_dir(path: &Path) -> anyhow::Result<PathBuf> {
             .hint("name one that exists with --cwd")
             .into()
     })
+}
+
+/// What is set for every session, and where what belongs to the person is.
+fn operator(data_dir: &Path, environment: &Environment, file: &ConfigFile) -> Operator {
+    // Links in it would be taken for a way out of it.
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    Operator {
+        settings: file.settings().clone(),
+        home: environment.home().map(real),
+        config_dir: file::directory(environment).as_deref().map(real),
+        approvals: Some(Approvals::of(data_dir)),
+        environment: environment.for_commands().into(),
+    }
 }
 
 /// Limits from the file, then from `FASTNESS_LIMITS_<KEY>`, then from the flags that name one.
@@ -227,6 +262,7 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
     Ok(match command {
         Command::Serve(_) => LevelFilter::INFO,
         Command::Acp(_)
+        | Command::Approve(_)
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
@@ -240,6 +276,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
     let flag = match command {
         Command::Serve(args) => args.store,
         Command::Acp(_)
+        | Command::Approve(_)
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)

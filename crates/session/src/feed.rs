@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use agent::progress::Progress;
 use domain::event::{MessageKind, MessageStarted};
 use domain::limits::{RING_BYTES_MAX, RING_EVENTS_MAX, TAIL_BYTES_MAX, TAIL_CHUNKS_MAX};
 use domain::{Event, EventSeq, FailureKind, MessageId};
@@ -44,6 +45,8 @@ pub(crate) struct OpenText {
 pub(crate) struct Feed {
     recent: Mutex<Recent>,
     head: watch::Sender<Head>,
+    /// What running calls show of themselves.
+    progress: Progress,
 }
 
 #[derive(Default)]
@@ -77,7 +80,12 @@ impl Feed {
         Self {
             recent: Mutex::default(),
             head: watch::Sender::new(head),
+            progress: Progress::default(),
         }
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     pub(crate) fn head(&self) -> Head {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use agent::progress::{Board, Live};
 use domain::event::{MessageKind, Text};
 use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, MERGED_CHUNK_BYTES_MAX};
 use domain::{Cursor, Event, EventSeq, FailureKind, MessageId, SessionId};
@@ -40,6 +41,8 @@ pub enum Item {
         /// The next piece of it.
         text: Arc<str>,
     },
+    /// A call under way, as it stands: no part of the history, so the cursor stays.
+    Progress(Live),
     /// The store failed; a running turn ended with it.
     Failed(FailureKind),
 }
@@ -59,6 +62,9 @@ pub struct Subscription {
     store: FileStore,
     feed: Arc<Feed>,
     head: watch::Receiver<Head>,
+    progress: watch::Receiver<Board>,
+    /// How much of the progress was handed over.
+    progress_seen: u64,
     reader: Option<Box<Reader>>,
     cursor: Cursor,
     /// A message is open at the cursor; its end event has not been passed.
@@ -72,6 +78,7 @@ impl Subscription {
         #[cfg(feature = "test-support")]
         let cursor = sabotage::forget(cursor);
         let head = feed.follow();
+        let progress = feed.progress().follow();
         let failures_seen = feed.head().failures;
         let in_message = cursor.offset > 0;
         let fetched = VecDeque::new();
@@ -80,6 +87,8 @@ impl Subscription {
             store,
             feed,
             head,
+            progress,
+            progress_seen: 0,
             reader: None,
             cursor,
             in_message,
@@ -126,6 +135,10 @@ impl Subscription {
                 self.failures_seen = head.failures;
                 batch.extend(head.failure.map(|kind| self.delivery(Item::Failed(kind))));
             }
+            // After the head was looked at: a call that still shows something has no result there.
+            if self.cursor.seq >= head.seq {
+                self.take_progress(&mut batch);
+            }
             #[cfg(feature = "test-support")]
             sabotage::spoil(&mut batch);
             if !batch.is_empty() {
@@ -139,8 +152,13 @@ impl Subscription {
             }
             // Whoever has caught up needs no open file and no room; it may wait for days.
             (self.reader, self.fetched) = (None, VecDeque::new());
-            if self.head.changed().await.is_err() {
-                return Ok(None);
+            tokio::select! {
+                biased;
+                rung = self.head.changed() => if rung.is_err() {
+                    return Ok(None);
+                },
+                // The feed has both ends of it, so it stays open as long as this.
+                _ = self.progress.changed() => {}
             }
         }
     }
@@ -227,6 +245,17 @@ impl Subscription {
             batch.push(self.delivery(item));
         }
         Ok(())
+    }
+
+    /// Takes what running calls show that was not handed over yet.
+    fn take_progress(&mut self, batch: &mut Vec<Delivery>) {
+        let board = self.progress.borrow_and_update();
+        let news = board.news(&mut self.progress_seen, self.cursor.seq);
+        drop(board);
+        batch.extend(
+            news.into_iter()
+                .map(|live| self.delivery(Item::Progress(live))),
+        );
     }
 
     fn delivery(&self, item: Item) -> Delivery {

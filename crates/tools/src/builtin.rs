@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
 use crate::roots::{PathError, Roots};
+use crate::shell::ShellCall;
 use crate::web::Web;
 
 mod bash;
@@ -56,6 +57,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// How it runs as a command on the server, if it does.
+    fn as_command(&self) -> Option<&dyn RunsCommands> {
+        None
+    }
+
     /// How it runs on the network, if it does.
     fn out(&self) -> Option<&dyn RunsOut> {
         None
@@ -77,6 +83,12 @@ pub trait Tool: Send + Sync {
 pub trait RunsHere: Send + Sync {
     /// Does it, on a thread that may block.
     fn run(&self, input: Value, roots: &Roots) -> Outcome;
+}
+
+/// A tool's way of running commands on the server.
+pub trait RunsCommands: Send + Sync {
+    /// Does it. Dropped, it ends what it started.
+    fn run(&self, input: Value, call: ShellCall) -> Running;
 }
 
 /// A tool's way of working on the session's library.

@@ -12,13 +12,18 @@ mod builtin;
 pub mod client_side;
 pub mod instructions;
 pub mod library;
+pub mod output;
+pub mod plain;
+pub mod progress;
 pub mod roots;
 pub mod sandbox;
+pub mod shell;
 pub mod stamps;
 mod toolbox;
 pub mod web;
 
 pub use builtin::{
-    Outcome, Question, Running, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown, There, Tool,
+    Outcome, Question, Running, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown,
+    There, Tool,
 };
 pub use toolbox::Toolbox;

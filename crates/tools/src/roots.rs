@@ -20,6 +20,8 @@ pub use listing::{BoundedText, Names};
 pub struct Roots {
     roots: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
+    /// Where kept output of commands is, if there is any.
+    outputs: Option<PathBuf>,
 }
 
 /// Why a path was not opened, in words for a model.
@@ -45,7 +47,17 @@ impl Roots {
     pub fn new(cwd: PathBuf, others: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
         let mut roots = vec![cwd];
         roots.extend(others);
-        Self { roots, hidden }
+        Self {
+            roots,
+            hidden,
+            outputs: None,
+        }
+    }
+
+    /// The same, with the output of commands that is kept in the directory `outputs`.
+    #[must_use]
+    pub fn with_outputs(self, outputs: Option<PathBuf>) -> Self {
+        Self { outputs, ..self }
     }
 
     /// `path` as an absolute one, for showing: relative paths are the working directory's.
@@ -66,6 +78,26 @@ impl Roots {
             return Err(PathError::NotAFile);
         }
         Ok(file)
+    }
+
+    /// Opens a directory, for a process to begin in.
+    ///
+    /// # Errors
+    /// If it is not a directory beneath a root.
+    pub fn open_directory(&self, path: &str) -> Result<OwnedFd, PathError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.open_beneath(path, flags)
+    }
+
+    /// Opens kept output of a command by the name it was given.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn open_output(&self, name: &str) -> Result<File, PathError> {
+        let is_ours = name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let outputs = self.outputs.as_ref().filter(|_| is_ours);
+        let outputs = outputs.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(File::open(outputs.join(name))?)
     }
 
     /// Replaces a file's content as a whole: after a crash it is the old one or the new one.

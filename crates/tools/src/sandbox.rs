@@ -2,8 +2,14 @@
 //!
 //! Each one leads a process group of its own, which ends with it: when its time is up, when whoever
 //! waits for it stops waiting, and (by way of the [`warden`]) when this process is killed.
+//! Commands that a model writes may try to leave their group: they run under a [`supervisor`].
 
+mod supervised;
+pub mod supervisor;
+mod tree;
 mod warden;
+
+pub use supervised::{Ordered, Sink, supervise};
 
 use std::io;
 use std::path::Path;

@@ -7,11 +7,13 @@ use domain::event::ToolKind;
 use serde_json::Value;
 
 use crate::builtin::{
-    self, Outcome, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown, There, Tool,
+    self, Outcome, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown, There, Tool,
 };
 use crate::client_side::{ClientSeat, Offers};
 use crate::library::Library;
+use crate::progress::Progress;
 use crate::roots::Roots;
+use crate::shell::{Shell, ShellCall};
 use crate::web::Web;
 
 /// The tools one turn can use, on the directories it may touch: with the client that prompted
@@ -22,6 +24,8 @@ pub struct Toolbox {
     seat: Option<ClientSeat>,
     web: Option<Web>,
     library: Arc<Library>,
+    shell: Option<Shell>,
+    progress: Progress,
 }
 
 /// Where a tool runs.
@@ -30,6 +34,7 @@ enum Place {
     There(&'static dyn RunsThere, ClientSeat),
     Out(&'static dyn RunsOut, Web),
     Library(&'static dyn RunsOnLibrary),
+    Shell(&'static dyn RunsCommands, Shell),
 }
 
 impl Toolbox {
@@ -41,6 +46,8 @@ impl Toolbox {
             seat: None,
             web: None,
             library: Arc::default(),
+            shell: None,
+            progress: Progress::default(),
         }
     }
 
@@ -60,6 +67,24 @@ impl Toolbox {
     #[must_use]
     pub fn with_library(self, library: Arc<Library>) -> Self {
         Self { library, ..self }
+    }
+
+    /// The same, with commands on the server, and with what they print in a file readable.
+    #[must_use]
+    pub fn with_shell(self, shell: Option<Shell>) -> Self {
+        let outputs = shell.as_ref().map(|shell| shell.outputs().to_owned());
+        let roots = Arc::new(Roots::clone(&self.roots).with_outputs(outputs));
+        Self {
+            shell,
+            roots,
+            ..self
+        }
+    }
+
+    /// The same, showing what runs in `progress`.
+    #[must_use]
+    pub fn with_progress(self, progress: Progress) -> Self {
+        Self { progress, ..self }
     }
 
     /// Every tool that can run.
@@ -98,6 +123,18 @@ impl Toolbox {
                 drop(permit);
                 outcome
             }
+            Some(Place::Shell(tool, shell)) => {
+                let (call, place) = (permit.call().clone(), self.progress.of(&permit));
+                let call = ShellCall {
+                    call,
+                    shell,
+                    roots,
+                    place,
+                };
+                let outcome = tool.run(input, call).await;
+                drop(permit);
+                outcome
+            }
             Some(Place::Here(tool)) => blocking(permit, move || tool.run(input, &roots)).await,
             Some(Place::Library(tool)) => {
                 let library = Arc::clone(&self.library);
@@ -113,15 +150,21 @@ impl Toolbox {
             (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
             (Some(_) | None, _) => match (&self.web, tool.out()) {
                 (Some(web), Some(out)) => Some(Place::Out(out, web.clone())),
-                (Some(_) | None, _) => match (tool.on_library(), tool.here()) {
-                    (Some(reads), _) => {
-                        let place = Place::Library(reads);
-                        reads.has_work(&self.library).then_some(place)
-                    }
-                    (None, here) => here.map(Place::Here),
-                },
+                (Some(_) | None, _) => self.place_here(tool),
             },
         }
+    }
+
+    /// Where a tool runs that needs neither client nor network, if it can.
+    fn place_here(&self, tool: &'static dyn Tool) -> Option<Place> {
+        if let Some(reads) = tool.on_library() {
+            let place = Place::Library(reads);
+            return reads.has_work(&self.library).then_some(place);
+        }
+        if let (Some(commands), Some(shell)) = (tool.as_command(), &self.shell) {
+            return Some(Place::Shell(commands, shell.clone()));
+        }
+        tool.here().map(Place::Here)
     }
 
     fn offers(&self) -> Offers {

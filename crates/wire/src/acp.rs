@@ -36,7 +36,7 @@ pub use results::{
 };
 pub use settings::{AvailableCommand, MODES, Mode, ModelChoice, Settings};
 pub use trace::trace_parent;
-pub use updates::{event_updates, text_chunk};
+pub use updates::{event_updates, text_chunk, tool_progress};
 
 /// The only version spoken; clients that ask for another are told this one.
 pub const PROTOCOL_VERSION: u16 = 1;

@@ -68,6 +68,13 @@ impl ProjectFile {
         }
     }
 
+    /// What the file at `path` holds now, as [`ProjectFile::sha256`]. Blocks.
+    #[must_use]
+    pub fn digest_of(path: &Path) -> Option<String> {
+        let roots = Roots::new(path.parent()?.to_owned(), Vec::new(), Vec::new());
+        bytes(path, &roots).ok().map(|bytes| digest(&bytes))
+    }
+
     /// The same, approved if the person has.
     #[must_use]
     pub fn judged_by(self, approvals: Option<&Approvals>) -> Self {

@@ -66,6 +66,8 @@ const KNOWN: &[Known] = &[
         form: Form::One,
         keys: &[
             "anthropic_base_url",
+            "ca_file",
+            "context_window",
             "default",
             "ollama_host",
             "openai_base_url",

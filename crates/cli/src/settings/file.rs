@@ -1,29 +1,23 @@
 //! The operator's file: `$XDG_CONFIG_HOME/fastness/config.toml`.
 //!
-//! A key is known or it is an error that names the nearest known one. What the environment says
-//! wins over what stands here; each setting is read by the module that owns it.
+//! Which keys there are is known to [`agent::settings`], for a project's file has the same. What the
+//! environment says wins over what stands here; each setting is read by the module that owns it.
 
 use std::path::{Path, PathBuf};
 
+use agent::settings::{FileSettings, SettingsError};
 use anyhow::Context;
 use toml::{Table, Value};
 
 use super::Environment;
 use crate::render::Failure;
 
-/// The keys that are known here, by table. The keys of `limits` are the limits' own to know.
-const KNOWN: &[(&str, &[&str])] = &[
-    ("limits", &[]),
-    ("models", &["ca_file", "context_window", "model"]),
-    ("network", &["allow", "allow_private_networks", "proxy"]),
-    ("search", &["key", "provider", "url"]),
-];
-
 /// What the file says.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConfigFile {
     path: PathBuf,
     tables: Table,
+    settings: FileSettings,
 }
 
 impl ConfigFile {
@@ -32,9 +26,10 @@ impl ConfigFile {
     /// # Errors
     /// If it is there and cannot be read, or says something that is not known.
     pub(super) fn read(environment: &Environment) -> anyhow::Result<Self> {
-        let Some(path) = path(environment) else {
+        let Some(directory) = directory(environment) else {
             return Ok(Self::default());
         };
+        let path = directory.join("config.toml");
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -42,29 +37,18 @@ impl ConfigFile {
             }
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
-        Self::parse(path, &text)
+        let parsed = FileSettings::parse(&text);
+        let (settings, tables) = parsed.map_err(|error| unusable(&path, error))?;
+        Ok(Self {
+            path,
+            tables,
+            settings,
+        })
     }
 
-    fn parse(path: PathBuf, text: &str) -> anyhow::Result<Self> {
-        let tables: Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| wrong(&path, error.message()))?;
-        for (name, value) in &tables {
-            let known = KNOWN.iter().find(|(known, _)| known == name);
-            let Some((_, keys)) = known else {
-                let tables = KNOWN.iter().map(|(known, _)| *known);
-                return Err(unknown(&path, &format!("[{name}]"), name, tables).into());
-            };
-            let Some(table) = value.as_table() else {
-                return Err(wrong(&path, &format!("`{name}` is a table: write [{name}]")).into());
-            };
-            let strange = table.keys().find(|key| !keys.contains(&key.as_str()));
-            if let Some(key) = strange.filter(|_| *name != "limits") {
-                let place = format!("{name}.{key}");
-                return Err(unknown(&path, &place, key, keys.iter().copied()).into());
-            }
-        }
-        Ok(Self { path, tables })
+    /// What it sets for sessions.
+    pub(super) fn settings(&self) -> &FileSettings {
+        &self.settings
     }
 
     /// The value of `key` in `table`.
@@ -101,44 +85,25 @@ impl ConfigFile {
     }
 }
 
-fn path(environment: &Environment) -> Option<PathBuf> {
+/// The directory of the operator's own files, if there is a home for it.
+pub(super) fn directory(environment: &Environment) -> Option<PathBuf> {
     // The rules of XDG: a relative path there does not count.
     let config = environment.value("XDG_CONFIG_HOME").map(PathBuf::from);
-    let config = config.filter(|config| config.is_absolute()).or_else(|| {
-        let home = environment.value("HOME").map(Path::new)?;
-        home.is_absolute().then(|| home.join(".config"))
-    });
-    Some(config?.join("fastness/config.toml"))
+    let config = config.filter(|config| config.is_absolute());
+    let config = config.or_else(|| Some(environment.home()?.join(".config")));
+    Some(config?.join("fastness"))
+}
+
+fn unusable(path: &Path, error: SettingsError) -> Failure {
+    match error {
+        SettingsError::Unknown { place, nearest } => {
+            let failure = wrong(path, &format!("{place} is not a setting"));
+            failure.hint(format!("the nearest one that is known is `{nearest}`"))
+        }
+        SettingsError::Wrong(problem) => wrong(path, &problem),
+    }
 }
 
 fn wrong(path: &Path, problem: &str) -> Failure {
     Failure::usage(format!("{}: {problem}", path.display()))
-}
-
-fn unknown<'a>(
-    path: &Path,
-    place: &str,
-    key: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Failure {
-    let failure = wrong(path, &format!("{place} is not a setting"));
-    match known.min_by_key(|known| distance(key, known)) {
-        Some(nearest) => failure.hint(format!("the nearest one that is known is `{nearest}`")),
-        None => failure,
-    }
-}
-
-/// How many letters must be changed, added or left out to get from one word to the other.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut before = i;
-        row[0] = i + 1;
-        for (j, b) in other.bytes().enumerate() {
-            let change = before + usize::from(a != b);
-            before = row[j + 1];
-            row[j + 1] = change.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }

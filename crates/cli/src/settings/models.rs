@@ -19,19 +19,21 @@ pub(super) fn resolve(
     file: &ConfigFile,
     limits: &Limits,
 ) -> anyhow::Result<ModelSettings> {
-    let value = |name| environment.value(name).map(str::to_owned);
-    let key = |name| environment.value(name).map(llm::Secret::new);
-    let spec = match flag.or(environment.value("FASTNESS_MODEL")) {
-        Some(spec) => Some(spec),
-        None => file.text("models", "model")?,
+    let set = &file.settings().models;
+    let value = |name, set: &Option<String>| {
+        let value = environment.value(name).map(str::to_owned);
+        value.or_else(|| set.clone())
     };
+    let key = |name| environment.value(name).map(llm::Secret::new);
+    let spec = flag.or(environment.value("FASTNESS_MODEL"));
+    let spec = spec.or(set.default.as_deref());
     Ok(ModelSettings {
         spec: spec.map(str::to_owned),
         anthropic_key: key("ANTHROPIC_API_KEY"),
-        anthropic_base: value("ANTHROPIC_BASE_URL"),
+        anthropic_base: value("ANTHROPIC_BASE_URL", &set.anthropic_base_url),
         openai_key: key("OPENAI_API_KEY"),
-        openai_base: value("OPENAI_BASE_URL"),
-        ollama_host: value("OLLAMA_HOST"),
+        openai_base: value("OPENAI_BASE_URL", &set.openai_base_url),
+        ollama_host: value("OLLAMA_HOST", &set.ollama_host),
         context_window: context_window(environment, file)?,
         ca_file: ca_file(environment, file)?,
         limits: limits.clone(),

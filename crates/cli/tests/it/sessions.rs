@@ -159,6 +159,22 @@ async fn close_by_the_last_client_cancels_closes_and_unloads() {
 }
 
 #[tokio::test]
+async fn a_client_that_entered_twice_is_still_the_last_one() {
+    let server = serve(Script::new()).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.load_session(&session).await.unwrap();
+    client
+        .call("session/close", json!({"sessionId": session}))
+        .await
+        .unwrap();
+    assert_eq!(
+        stored(server.home(), &session).last().unwrap(),
+        "session.closed"
+    );
+}
+
+#[tokio::test]
 async fn close_while_others_are_attached_only_detaches_the_caller() {
     let script = Script::new().call([stream("x", 60, 10)]);
     let server = serve(script).await;

@@ -1,9 +1,10 @@
 //! One writer per session, and many readers.
 
 use domain::EventSeq;
-use journal::{FileStore, StoreError, Writer};
+use domain::event::MessageKind;
+use journal::{Entry, FileStore, StoreError, Writer};
 
-use crate::world::{NOW, World, entries, notice};
+use crate::world::{NOW, World, entries, message, notice};
 
 fn assert_send<T: Send>(_: &T) {}
 
@@ -27,6 +28,39 @@ fn a_second_writer_is_refused_and_told_who_holds_the_session() {
     let (second, _, _) = world.open().unwrap();
     assert!(held(world.open().err()));
     drop(second);
+}
+
+/// Files of the session that this process has open.
+fn open_files(world: &World) -> Vec<String> {
+    let session = world.path("");
+    let targets = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = targets.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+    let names = targets.filter_map(|target| {
+        target
+            .strip_prefix(&session)
+            .ok()?
+            .to_str()
+            .map(str::to_owned)
+    });
+    names.collect()
+}
+
+#[test]
+fn an_idle_session_has_one_file_open_and_a_message_takes_one_more() {
+    let (world, mut writer) = World::with(vec![notice("x")]);
+    assert_eq!(open_files(&world), ["events.jsonl"]);
+    writer
+        .start_message(message("m", MessageKind::Text), NOW)
+        .unwrap();
+    writer.push_text("hello").unwrap();
+    assert_eq!(open_files(&world).len(), 2);
+    writer
+        .append(vec![Entry::EndMessage { partial: false }], NOW)
+        .unwrap();
+    assert_eq!(open_files(&world), ["events.jsonl"]);
+    drop(writer);
+    let (_writer, _, _) = world.open().unwrap();
+    assert_eq!(open_files(&world), ["events.jsonl"]);
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub(crate) struct Frame {
 pub(crate) enum Kind {
     /// Only here: an answer, a request of ours, or how things stand.
     Once,
+    /// How something stands for a moment; soon there is a newer one, so it is not kept.
+    Passing,
     /// From the journal: where the client stands after it, unless more of the same event follows.
     Update {
         /// The cursor after it.
@@ -86,6 +88,12 @@ impl Frame {
     /// A frame that only exists here.
     pub(crate) fn once(text: String) -> Self {
         let kind = Kind::Once;
+        Self { text, kind }
+    }
+
+    /// A frame that is soon outdated.
+    pub(crate) fn passing(text: String) -> Self {
+        let kind = Kind::Passing;
         Self { text, kind }
     }
 

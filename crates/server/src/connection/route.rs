@@ -91,7 +91,7 @@ impl Route {
             None => &self.lane,
             Some(detour) => {
                 for frame in &mut frames {
-                    if frame.kind != Kind::Once {
+                    if let Kind::Update { .. } = frame.kind {
                         detour.sign = None;
                         frame.kind = Kind::Once;
                     }

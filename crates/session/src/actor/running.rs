@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
 use agent::turn::{self, TurnInput};
-use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Toolbox, Web};
+use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
 use domain::limits::{
@@ -27,6 +27,7 @@ impl SessionActor {
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
     /// it offers that, else on the server.
     pub(super) fn start_turn(&mut self, prompter: Option<Prompter>) {
+        let view = self.view();
         let Some(open) = &self.open else { return };
         let model = self
             .model
@@ -49,8 +50,12 @@ impl SessionActor {
             // One turn runs at a time, so a turn's share of the network is the session's.
             toolbox: Toolbox::new(roots)
                 .with_client(seat.clone())
-                .with_web(self.engine.web.as_ref().map(Web::for_session)),
+                .with_web(self.engine.web.as_ref().map(Web::for_session))
+                .with_shell(self.shell())
+                .with_progress(self.feed.progress().clone()),
             budget: Budget::new(&self.engine.limits),
+            view,
+            turn,
         };
         self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
@@ -64,6 +69,12 @@ impl SessionActor {
             seat,
             end_by: None,
         });
+    }
+
+    /// How commands of this session run on the server.
+    fn shell(&self) -> Option<Shell> {
+        let shell = self.engine.shell.as_ref();
+        shell.map(|shell| shell.for_session(&self.id.to_string()))
     }
 
     /// Asks the running turn to stop, closes its questions, and drops what waits behind it.
@@ -96,6 +107,7 @@ impl SessionActor {
     pub(super) async fn on_report(&mut self, report: Option<Report>) {
         match report {
             Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Note(note)) => self.stage(Command::Note(note)),
             Some(Report::Usage(usage)) => self.stage(Command::RecordUsage(usage)),
             Some(Report::Context { reply }) => {
                 self.commit().await;
@@ -141,6 +153,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -151,6 +164,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
             });
         }
         self.stage(Command::Propose(calls));

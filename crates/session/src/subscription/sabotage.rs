@@ -69,6 +69,6 @@ fn is_shown(delivery: &Delivery) -> bool {
             stored.event,
             Event::ToolUse(_) | Event::ToolResult(_) | Event::ModeChanged(_)
         ),
-        Item::Failed(_) => false,
+        Item::Progress(_) | Item::Failed(_) => false,
     }
 }

@@ -23,16 +23,16 @@ impl Provider for NoModel {
     }
 }
 
-struct World {
+pub(crate) struct World {
     _directory: tempfile::TempDir,
     named: NamedTokens,
     gate: Arc<Gate>,
     store: FileStore,
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let named = NamedTokens::of(directory.path());
         let gate = Arc::new(Gate::with_tokens(Secret::new("x"), named.clone()));
@@ -45,6 +45,8 @@ impl World {
             hidden: Vec::new(),
             gate: Arc::clone(&gate),
             web: None,
+            operator: Arc::default(),
+            shell: None,
         });
         Self {
             _directory: directory,
@@ -55,7 +57,7 @@ impl World {
         }
     }
 
-    fn local(&self) -> Principal {
+    pub(crate) fn local(&self) -> Principal {
         let now = Timestamp::now();
         self.gate.admit(&Credential::ThisProcess, now).unwrap()
     }
@@ -71,7 +73,7 @@ impl World {
         self.gate.admit(&shown, Timestamp::now()).unwrap()
     }
 
-    async fn create(&self, principal: &Principal) -> Result<Attached, AttachError> {
+    pub(crate) async fn create(&self, principal: &Principal) -> Result<Attached, AttachError> {
         let new = NewSession {
             cwd: "/somewhere".to_owned(),
             additional_directories: Vec::new(),

@@ -4,5 +4,6 @@
 
 mod clientside;
 mod entering;
+mod leaving;
 mod power;
 mod resting;

@@ -90,7 +90,7 @@ impl Machine {
                 .into_iter()
                 .filter_map(|delivery| match delivery.item {
                     Item::Text { text, .. } => Some(text.to_string()),
-                    Item::Event(_) | Item::Failed(_) => None,
+                    Item::Event(_) | Item::Progress(_) | Item::Failed(_) => None,
                 });
             let text: String = texts.collect();
             if !text.is_empty() {
@@ -133,6 +133,8 @@ fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
         hidden: Vec::new(),
         gate: Arc::new(Gate::this_process_only()),
         web: None,
+        operator: Arc::default(),
+        shell: None,
     })
 }
 

@@ -54,6 +54,7 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         hidden: Vec::new(),
         gate: Arc::new(gate),
         web: None,
+        shell: None,
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),
@@ -79,7 +80,7 @@ async fn turn(attached: &mut Attached, text: &str) -> String {
                 Item::Event(stored) if matches!(stored.event, Event::TurnResult(_)) => {
                     return said;
                 }
-                Item::Event(_) => {}
+                Item::Event(_) | Item::Progress(_) => {}
                 Item::Failed(kind) => panic!("{kind:?}"),
             }
         }
@@ -105,7 +106,7 @@ async fn reads_after(rest: Duration) -> bool {
     let ended = |item: &Item| match item {
         Item::Event(stored) => matches!(stored.event, Event::TurnResult(_)),
         Item::Failed(_) => true,
-        Item::Text { .. } => false,
+        Item::Text { .. } | Item::Progress(_) => false,
     };
     loop {
         let deliveries = attached.subscription.next().await.unwrap().unwrap();

@@ -104,6 +104,8 @@ impl<'a> World<'a> {
             hidden: vec![self.grounds.data()],
             gate: Arc::clone(&gate),
             web: None,
+            operator: Arc::default(),
+            shell: None,
         });
         let name = "simulated".to_owned();
         let service = Service {

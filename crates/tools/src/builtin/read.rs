@@ -1,6 +1,8 @@
 //! `read`: a text file, a page at a time.
 
+use std::borrow::Cow;
 use std::io::Read as _;
+use std::sync::Arc;
 
 use domain::event::ToolKind;
 use domain::limits::{TOOL_RESULT_BYTES_MAX, TOOL_RESULT_LINES_MAX};
@@ -11,6 +13,8 @@ use super::{
     Outcome, Running, RunsHere, RunsThere, Shown, There, ThereError, Tool, parse_input, show_file,
 };
 use crate::client_side::{Offers, ReadTextFile};
+use crate::output;
+use crate::plain::plain;
 use crate::roots::Roots;
 
 /// Reads at most this much of a file to find a page in it: larger files need a search tool.
@@ -34,7 +38,7 @@ impl Tool for Read {
     }
 
     fn description(&self) -> &'static str {
-        "Reads a text file. `offset` is the first line (from 1) and `limit` the number of lines."
+        "Reads a text file, or the `output:…` of a command. `offset` is the first line (from 1) and `limit` the number of lines."
     }
 
     fn input_schema(&self) -> Value {
@@ -69,16 +73,23 @@ impl RunsHere for Read {
             Err(outcome) => return outcome,
         };
         let mut bytes = Vec::new();
-        let read = roots
-            .open_file(&input.path)
-            .and_then(|file| Ok(file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?));
+        let output = input.output();
+        let opened = match output {
+            Some(name) => roots.open_output(name),
+            None => roots.open_file(&input.path),
+        };
+        let read =
+            opened.and_then(|file| Ok(file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?));
         match read {
             Err(error) => Outcome::failed(format!("{} could not be read: {error}.", input.path)),
             Ok(length) if length as u64 > FILE_BYTES_MAX => {
                 Outcome::failed(format!("{} is too large to read.", input.path))
             }
             Ok(_) => {
-                let text = String::from_utf8_lossy(&bytes);
+                let text = match output {
+                    Some(_) => Cow::Owned(plain(&bytes)),
+                    None => String::from_utf8_lossy(&bytes),
+                };
                 let lines = text.split_inclusive('\n').skip(input.first() - 1);
                 Outcome::completed(page(lines, &input))
             }
@@ -87,13 +98,16 @@ impl RunsHere for Read {
 }
 
 impl RunsThere for Read {
-    fn run(&self, input: Value, there: There) -> Running {
-        let input = parse_input::<Input>(self.name(), input);
+    fn run(&self, value: Value, there: There) -> Running {
+        let input = parse_input::<Input>(self.name(), value.clone());
         Box::pin(async move {
             let input = match input {
                 Ok(input) => input,
                 Err(outcome) => return outcome,
             };
+            if input.output().is_some() {
+                return here(value, &there).await;
+            }
             match ask(&input, &there).await {
                 Ok(text) => Outcome::completed(page(text.split_inclusive('\n'), &input)),
                 Err(error) => {
@@ -105,6 +119,11 @@ impl RunsThere for Read {
 }
 
 impl Input {
+    /// The name of kept output, if that is what shall be read.
+    fn output(&self) -> Option<&str> {
+        self.path.strip_prefix(output::SCHEME)
+    }
+
     /// The first line wanted, from 1.
     fn first(&self) -> usize {
         self.offset.unwrap_or(1).max(1)
@@ -116,6 +135,14 @@ impl Input {
             .unwrap_or(TOOL_RESULT_LINES_MAX)
             .min(TOOL_RESULT_LINES_MAX)
     }
+}
+
+/// Reads what only the server has.
+async fn here(input: Value, there: &There) -> Outcome {
+    let roots = Arc::clone(&there.roots);
+    let read = tokio::task::spawn_blocking(move || RunsHere::run(&Read, input, &roots));
+    read.await
+        .unwrap_or_else(|_| Outcome::failed("It could not be read."))
 }
 
 /// The wanted lines of a file as the client sees it, and one more to know whether there are any.

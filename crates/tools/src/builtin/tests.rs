@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Outcome, find};
 use crate::roots::Roots;
 
+mod commands;
 mod there;
 
 fn run(root: &Path, name: &str, input: Value) -> Outcome {

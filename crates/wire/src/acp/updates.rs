@@ -100,6 +100,24 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
     }
 }
 
+/// What a running call shows of itself. It is no event, so it carries no cursor.
+///
+/// Gives nothing only if it cannot be JSON, which its field types rule out.
+#[must_use]
+pub fn tool_progress(session: SessionId, call: &CallId, text: &str) -> Option<String> {
+    let content = ToolContent::Text {
+        r#type: "content",
+        content: TextBlock { text },
+    };
+    let update = Update::ToolCallUpdate {
+        tool_call_id: call,
+        status: "in_progress",
+        content: vec![content],
+        raw_output: None,
+    };
+    update_frame(session, &update, None)
+}
+
 /// The kinds of update that we send, spelled as ACP does.
 #[derive(Serialize)]
 #[serde(

@@ -84,6 +84,9 @@ impl Record {
                 self.last_number += 1;
                 place.number = self.last_number;
             }
+            // The pump shows how things stand when it has caught up.
+            Kind::Passing if self.replay.is_some() => return None,
+            Kind::Passing => {}
             Kind::Update { cursor, more } => {
                 if !more && after(cursor, self.queued_at) {
                     self.queued_at = cursor;
@@ -122,7 +125,7 @@ impl Record {
             (self.sent.serial, self.sent.cursor) = (serial, at);
         }
         let text = match queued.frame.kind {
-            Kind::Update { more: true, .. } => {
+            Kind::Update { more: true, .. } | Kind::Passing => {
                 let text = queued.frame.text;
                 return Marked { text, mark: None };
             }

@@ -1,0 +1,151 @@
+//! The supervisor: a process of its own between us and a command, so that nothing of the command
+//! outlives it.
+//!
+//! It collects every orphan among its descendants, so none can leave it by forking twice or by
+//! opening a session. When the command ends, or when its own input ends (because whoever started
+//! it stopped waiting, or died), it ends all that is left. It is this very program, started with
+//! [`ARGUMENT`]; it reads one [`Order`] and prints how the command ended.
+
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use serde::{Deserialize, Serialize};
+
+use super::tree;
+
+/// What makes this program a supervisor.
+pub const ARGUMENT: &str = "supervise-command";
+
+/// How long processes get to put things in order once they are asked to end.
+const TERM_TIME: Duration = Duration::from_millis(200);
+
+/// How often we look for those that are left: they may fork as fast as we kill.
+const SWEEP_EVERY: Duration = Duration::from_millis(5);
+
+/// What a supervisor is to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// For the shell.
+    pub(super) command: String,
+}
+
+/// How the command ended.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ending {
+    /// By itself.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It never began: the system's number for why.
+    NotStarted(i32),
+}
+
+/// Supervises, if that is what the arguments say; gives the code to exit with.
+#[must_use]
+pub fn take_over(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<ExitCode> {
+    let asked = arguments.nth(1)?;
+    (asked == ARGUMENT).then(run)
+}
+
+/// Runs the ordered command to its end, and that of all it started.
+pub(crate) fn run() -> ExitCode {
+    match supervise() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn supervise() -> io::Result<()> {
+    // Away from a terminal, where a program might ask for a password and wait for ever.
+    let _ = rustix::process::setsid();
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own))?;
+    let order = read_order()?;
+    let shell = match start(&order.command) {
+        Ok(shell) => Pid::from_child(&shell),
+        Err(error) => {
+            return report(&Ending::NotStarted(
+                error.raw_os_error().unwrap_or_default(),
+            ));
+        }
+    };
+    let (over, is_over) = mpsc::sync_channel(2);
+    let left = over.clone();
+    std::thread::spawn(move || {
+        // Nothing more is ordered; this returns when nobody is there to do so.
+        let _ = io::stdin().lock().read(&mut [0]);
+        let _ = left.send(());
+    });
+    std::thread::spawn(move || {
+        let _ = is_over.recv();
+        tree::signal_descendants(own, Signal::TERM);
+        std::thread::sleep(TERM_TIME);
+        loop {
+            tree::signal_descendants(own, Signal::KILL);
+            std::thread::sleep(SWEEP_EVERY);
+        }
+    });
+    let mut ending = Ending::NotStarted(0);
+    // Until there is nobody left to wait for.
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if pid == shell => {
+                ending = ending_of(status);
+                let _ = over.send(());
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    report(&ending)
+}
+
+fn read_order() -> io::Result<Order> {
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// Starts the command in `bash`, or where there is none in `sh`. It has no input, and prints both
+/// streams to where we would complain, so that they keep their order.
+fn start(command: &str) -> io::Result<Child> {
+    let found = shell("bash", command);
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => shell("sh", command),
+        started => started,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]
+fn shell(name: &str, command: &str) -> io::Result<Child> {
+    let output = || Ok::<_, io::Error>(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
+    std::process::Command::new(name)
+        .args(["-c", command])
+        // A script that signals its own group does not mean us.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(output()?)
+        .stderr(output()?)
+        .spawn()
+}
+
+fn ending_of(status: WaitStatus) -> Ending {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ending::Code(code),
+        (None, signal) => Ending::Signal(signal.unwrap_or_default()),
+    }
+}
+
+fn report(ending: &Ending) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(b"\n")?;
+    serde_json::to_writer(&mut stdout, ending)?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}

@@ -1,0 +1,156 @@
+//! What commands on the server are given: an environment without secrets, a supervisor, and a
+//! place for long output.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use domain::CallId;
+
+use crate::progress;
+use crate::roots::Roots;
+use crate::sandbox::supervisor;
+
+/// How commands run on the server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    environment: Arc<[(String, String)]>,
+    supervisor: Arc<[String]>,
+    outputs: PathBuf,
+}
+
+/// What one call works with.
+#[derive(Debug)]
+pub struct ShellCall {
+    /// The call.
+    pub call: CallId,
+    /// How commands run.
+    pub shell: Shell,
+    /// Where they may begin.
+    pub roots: Arc<Roots>,
+    /// Where their newest output is shown.
+    pub place: progress::Place,
+}
+
+/// Variables that a command sees, if they are set: what programs need to find their way. All else
+/// stays with us, for keys and tokens have all kinds of names.
+const PASSED_ON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    // Where tool chains live.
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "GOPATH",
+    "GOROOT",
+    "GOCACHE",
+    "GOMODCACHE",
+    "JAVA_HOME",
+    "GRADLE_USER_HOME",
+    "NVM_DIR",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "RBENV_ROOT",
+    "GEM_HOME",
+    "GEM_PATH",
+    "PKG_CONFIG_PATH",
+    "LD_LIBRARY_PATH",
+    "CC",
+    "CXX",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+impl Shell {
+    /// Commands that see what of `variables` is harmless, in a process whose program can supervise
+    /// (see [`supervisor`]); `sessions` is the directory that holds one for each session.
+    pub fn new<'a>(variables: impl Iterator<Item = (&'a str, &'a str)>, sessions: PathBuf) -> Self {
+        Self {
+            environment: scrubbed(variables),
+            supervisor: Arc::new([supervisor::ARGUMENT.to_owned()]),
+            outputs: sessions,
+        }
+    }
+
+    /// The same for one session.
+    #[must_use]
+    pub fn for_session(&self, session: &str) -> Self {
+        Self {
+            outputs: self.outputs.join(session).join("outputs"),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn environment(&self) -> &[(String, String)] {
+        &self.environment
+    }
+
+    pub(crate) fn supervisor(&self) -> &[String] {
+        &self.supervisor
+    }
+
+    pub(crate) fn outputs(&self) -> &Path {
+        &self.outputs
+    }
+
+    /// Commands for tests, whose program supervises when started in this way.
+    #[cfg(test)]
+    pub(crate) fn of_test(
+        supervisor: &[&str],
+        environment: &[(&str, &str)],
+        outputs: &Path,
+    ) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self {
+            environment: environment.iter().map(own).collect(),
+            supervisor: supervisor.iter().map(|word| (*word).to_owned()).collect(),
+            outputs: outputs.to_owned(),
+        }
+    }
+}
+
+/// What of `variables` a command may see.
+fn scrubbed<'a>(variables: impl Iterator<Item = (&'a str, &'a str)>) -> Arc<[(String, String)]> {
+    let passed_on = variables.filter(|(name, _)| {
+        let is_language = name.starts_with("LC_") && name.len() < 32;
+        is_language || PASSED_ON.contains(name)
+    });
+    let own = passed_on.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    // Nobody is there who could use a better terminal.
+    let terminal = [("TERM".to_owned(), "dumb".to_owned())];
+    own.chain(terminal).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scrubbed;
+
+    #[test]
+    fn keys_and_tokens_stay_with_us_whatever_they_are_called() {
+        let variables = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("TERM", "xterm"),
+            ("ANTHROPIC_API_KEY", "k"),
+            ("OPENAI_API_KEY", "k"),
+            ("FASTNESS_TOKEN", "t"),
+            ("GITHUB_TOKEN", "t"),
+            ("AWS_SECRET_ACCESS_KEY", "s"),
+            ("DATABASE_URL", "postgres://user:password@host"),
+            ("http_proxy", "http://user:password@host"),
+            ("SSH_AUTH_SOCK", "/agent"),
+        ];
+        let left = scrubbed(variables.into_iter());
+        let names: Vec<&str> = left.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["PATH", "LC_ALL", "TERM"]);
+        assert_eq!(left[2].1, "dumb");
+    }
+}
