@@ -61,10 +61,6 @@ fn every_known_event_keeps_its_fields_and_its_name() {
         ),
         ("mode.changed", json!({"mode": "plan"})),
         (
-            "usage",
-            json!({"turn": 1, "inputTokens": 3, "outputTokens": 4}),
-        ),
-        (
             "result",
             json!({"turn": 1, "error": {"kind": "model_timeout", "message": "late"}}),
         ),
