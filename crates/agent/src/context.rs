@@ -1,9 +1,11 @@
 //! What the model sees: a fold over the journal.
 
+mod hooked;
+
 use std::sync::Arc;
 
 use domain::Event;
-use domain::event::{Text, ToolStatus};
+use domain::event::{HookRan, Text, ToolStatus};
 use llm::{Message, ToolCall, ToolOutcome};
 
 /// The conversation so far. The same events give the same conversation, live or after a restart.
@@ -51,11 +53,11 @@ impl Conversation {
                     failed,
                 });
             }
+            Event::PromptExpanded(expanded) => self.reword(&expanded.text),
+            Event::HookRan(ran) => self.hooked(ran),
             Event::SessionCreated(_)
             | Event::SessionUpdated(_)
             | Event::PromptQueued(_)
-            | Event::PromptExpanded(_)
-            | Event::HookRan(_)
             | Event::PromptDropped(_)
             | Event::TurnStarted(_)
             | Event::MessageStarted(_)
@@ -84,6 +86,25 @@ impl Conversation {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    fn hooked(&mut self, ran: &HookRan) {
+        if hooked::is_refused(ran) {
+            return hooked::forget(Arc::make_mut(&mut self.messages));
+        }
+        if let Some(prompt) = &ran.prompt {
+            self.reword(prompt);
+        }
+        if let Some(context) = &ran.context {
+            self.bytes += context.len();
+            hooked::remark(Arc::make_mut(&mut self.messages), context);
+        }
+    }
+
+    fn reword(&mut self, text: &str) {
+        self.bytes += text.len();
+        let messages: &mut Vec<Message> = Arc::make_mut(&mut self.messages);
+        hooked::reword(messages, text);
     }
 
     fn push(&mut self, message: Message) {
@@ -140,6 +161,8 @@ impl Conversation {
 fn shown_result(status: ToolStatus, text: &str) -> String {
     let note = match status {
         ToolStatus::Completed | ToolStatus::Failed => return text.to_owned(),
+        // Who said no says why.
+        ToolStatus::Denied if !text.is_empty() => "This call was not allowed, and was not run.",
         ToolStatus::Denied => "The person did not allow this call. It was not run.",
         ToolStatus::Cancelled => "The turn was cancelled before this call ended.",
         ToolStatus::NotRun => "This call was not run.",

@@ -15,7 +15,8 @@ pub mod turn;
 
 pub use budget::Budget;
 pub use context::Conversation;
-pub use report::{Proposal, Report, TurnEnd, Verdict};
+pub use project::{Operator, ProjectView};
+pub use report::{Note, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
 pub use llm::{Message, Model, Provider};
 pub use tools::shell::Shell;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::event::{MessageKind, StopReason, ToolKind, ToolLocation, ToolStatus, Usage};
+use domain::event::{HookRan, MessageKind, StopReason, ToolKind, ToolLocation, ToolStatus, Usage};
 use domain::{CallId, Permit, TurnError};
 use llm::{Message, Model};
 use serde_json::Value;
@@ -17,6 +17,8 @@ pub enum Report {
         /// What to append.
         delta: String,
     },
+    /// Something happened beside the conversation.
+    Note(Note),
     /// One model call used this much.
     Usage(Usage),
     /// The model's view of everything stored so far is wanted.
@@ -41,6 +43,22 @@ pub enum Report {
     Ended(TurnEnd),
 }
 
+/// Something that happens beside the conversation and belongs into the journal.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// A hook ran.
+    Hook(HookRan),
+    /// The prompt named a command.
+    Expanded {
+        /// The command.
+        name: String,
+        /// What the model reads in place of the prompt.
+        text: String,
+    },
+    /// A person should know this.
+    Told(String),
+}
+
 /// A call the model wants, with the way to tell the turn whether it may run.
 pub struct Proposal {
     /// Its name from now on.
@@ -55,6 +73,8 @@ pub struct Proposal {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// Why it must not run, if a hook says so. It is not judged then.
+    pub refused: Option<String>,
     /// Where the decision goes.
     pub verdict: oneshot::Sender<Verdict>,
 }

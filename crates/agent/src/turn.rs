@@ -1,11 +1,12 @@
 //! The loop of one turn.
 
+mod hooked;
 mod question;
 
 use std::sync::Arc;
 
 use domain::event::{MessageKind, StopReason, ToolStatus, Usage};
-use domain::{FailureKind, TurnError};
+use domain::{FailureKind, TurnError, TurnId};
 use futures_util::StreamExt as _;
 use llm::{Chunk, ChunkStream, Model, ModelRequest, ModelStop, ToolCall, ToolSpec};
 use meters::{ModelCall, ToolRun};
@@ -15,6 +16,9 @@ use tools::Toolbox;
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
+use crate::project::{Project, ProjectView};
+use hooked::{Go, Prepared};
+
 use crate::report::{Proposal, Report, TurnEnd, Verdict};
 
 /// What a turn works with. The conversation itself it asks of the session, call by call.
@@ -25,6 +29,10 @@ pub struct TurnInput {
     pub toolbox: Toolbox,
     /// How much it may do.
     pub budget: Budget,
+    /// What is around the session.
+    pub view: ProjectView,
+    /// Its number.
+    pub turn: TurnId,
 }
 
 /// Runs one turn to its end and reports it.
@@ -39,8 +47,13 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         reports,
         cancel,
         questions: 0,
+        system: Arc::from(SYSTEM_PROMPT),
+        view: input.view,
+        turn: input.turn,
+        project: Arc::default(),
+        said: String::new(),
     };
-    let outcome = match turn.steps(input.budget).await {
+    let outcome = match turn.begin_and_go_on(input.budget).await {
         Ok(reason) => Ok(reason),
         Err(Stopped::Cancelled) => Ok(StopReason::Cancelled),
         Err(Stopped::Failed(error)) => Err(error),
@@ -69,18 +82,45 @@ struct Turn {
     cancel: CancellationToken,
     /// Questions about finds that were asked so far.
     questions: usize,
+    system: Arc<str>,
+    view: ProjectView,
+    turn: TurnId,
+    project: Arc<Project>,
+    /// What the model has said in this step, as far as a hook wants to know.
+    said: String,
 }
 
 impl Turn {
+    /// Looks around first, then goes through the steps.
+    async fn begin_and_go_on(&mut self, budget: Budget) -> Result<StopReason, Stopped> {
+        match self.begin().await? {
+            Go::On => self.steps(budget).await,
+            Go::NoFurther => Ok(StopReason::Refusal),
+        }
+    }
+
     /// Model call after model call until one asks for no tool.
     async fn steps(&mut self, mut budget: Budget) -> Result<StopReason, Stopped> {
+        let mut held_up = 0;
         loop {
             budget = match budget.spend_step() {
                 Some(left) => left,
                 None => return Ok(StopReason::MaxTurnRequests),
             };
+            if let Go::NoFurther = self.before_model().await? {
+                return Ok(StopReason::Refusal);
+            }
             let span = tracing::info_span!("model_call");
             let (calls, stop) = self.ask_model().instrument(span).await?;
+            if let Go::NoFurther = self.after_model(&calls).await? {
+                return Ok(StopReason::Refusal);
+            }
+            if calls.is_empty()
+                && stop == ModelStop::EndTurn
+                && self.is_held_up(&mut held_up).await?
+            {
+                continue;
+            }
             if calls.is_empty() {
                 return Ok(match stop {
                     ModelStop::EndTurn | ModelStop::ToolUse => StopReason::EndTurn,
@@ -98,7 +138,7 @@ impl Turn {
         self.report(Report::Context { reply }).await?;
         let messages = messages.await.map_err(|_| Stopped::Abandoned)?;
         let request = ModelRequest {
-            system: SYSTEM_PROMPT.to_owned(),
+            system: self.system.to_string(),
             messages,
             tools: Arc::clone(&self.tools),
         };
@@ -117,6 +157,7 @@ impl Turn {
                 }
             };
             call.heard();
+            self.hear(&chunk);
             if let Some(report) = answer.take(chunk) {
                 send(&self.reports, report).await?;
             }
@@ -134,6 +175,11 @@ impl Turn {
         let mut verdicts = Vec::with_capacity(calls.len());
         let mut proposals = Vec::with_capacity(calls.len());
         for call in calls {
+            let Prepared {
+                call,
+                refused,
+                context,
+            } = self.before_tool(call).await?;
             let (verdict, judged) = oneshot::channel();
             let shown = self.toolbox.show(&call.name, &call.input);
             proposals.push(Proposal {
@@ -143,13 +189,14 @@ impl Turn {
                 title: shown.title,
                 kind: shown.kind,
                 locations: shown.locations,
+                refused,
                 verdict,
             });
-            verdicts.push((call, judged));
+            verdicts.push((call, context, judged));
         }
         self.report(Report::Proposed(proposals)).await?;
         let mut stored = Vec::new();
-        for (call, judged) in verdicts {
+        for (call, context, judged) in verdicts {
             let verdict = unless_cancelled(&self.cancel, judged).await?;
             let permit = match verdict.map_err(|_| Stopped::Abandoned)? {
                 Verdict::Run(permit) => permit,
@@ -160,10 +207,11 @@ impl Turn {
             };
             let timed = ToolRun::start(&call.name);
             let span = tracing::info_span!("tool_run", tool = timed.tool());
-            let run = self.toolbox.run(permit, &call.name, call.input);
+            let run = self.toolbox.run(permit, &call.name, call.input.clone());
             let outcome = unless_cancelled(&self.cancel, run.instrument(span)).await?;
             timed.end(outcome.status);
             let outcome = self.answered(outcome).await?;
+            let outcome = self.after_tool(&call, context, outcome).await?;
             stored.push(self.finished(call.id, outcome.status, outcome.text).await?);
         }
         // The model sees results only once they are stored.

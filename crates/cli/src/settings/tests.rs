@@ -172,7 +172,8 @@ fn what_the_operators_file_says_of_models_is_below_the_environment() {
     std::fs::create_dir(directory.path().join("fastness")).unwrap();
     let path = directory.path().join("fastness/config.toml");
     let variables = [HOME, ("XDG_CONFIG_HOME", config)];
-    let text = "[models]\ndefault = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n";
+    let text =
+        "[models]\ndefault = \"ollama:qwen3\"\ncontext_window = 9000\nca_file = \"/ca.pem\"\n";
     std::fs::write(path, text).unwrap();
     let settings = resolve("fastness serve", &variables).unwrap();
     assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));

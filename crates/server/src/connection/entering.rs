@@ -157,6 +157,7 @@ impl Connection {
                     handle,
                     subscription,
                     snapshot,
+                    view,
                     resume_token,
                 },
             entry,
@@ -192,6 +193,7 @@ impl Connection {
                 .map(|question| question.asked)
                 .collect(),
             attached_at: snapshot.head,
+            view: Some(view),
             may_act: handle.may_act(),
             stop: stop.clone(),
         });

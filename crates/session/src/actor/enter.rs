@@ -61,6 +61,7 @@ impl SessionActor {
             self.observers.push(Arc::downgrade(&presence));
         }
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
+        let view = self.view();
         Ok(Attached {
             handle: SessionHandle::new(
                 self.id,
@@ -70,6 +71,7 @@ impl SessionActor {
             ),
             subscription: Subscription::new(self.id, store, feed, cursor),
             snapshot,
+            view,
             // Without one it can still come back as whoever it is.
             resume_token: issued.ok(),
         })

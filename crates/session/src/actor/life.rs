@@ -57,6 +57,7 @@ impl SessionActor {
             turn: None,
             watched: None,
             open_kind: None,
+            view: None,
             model: None,
             conversation: None,
             verdicts: HashMap::new(),
@@ -222,6 +223,7 @@ impl SessionActor {
         match self.stopping.take() {
             None => self.leave_if_unused().await,
             Some(Stopping::Close(replies)) => {
+                self.run_end_hooks("closed").await;
                 self.stage(Command::Close);
                 self.commit().await;
                 let head = self.feed.head().seq;
@@ -234,6 +236,7 @@ impl SessionActor {
                 }
             }
             Some(Stopping::Delete(reply)) => {
+                self.run_end_hooks("deleted").await;
                 let deleted = self.delete().await;
                 let _ = reply.send(deleted);
             }
@@ -241,6 +244,7 @@ impl SessionActor {
                 self.drop_turn();
                 self.stage(Command::Interrupt);
                 self.commit().await;
+                self.run_end_hooks("shutdown").await;
                 self.leave(Ending::Unloaded).await;
             }
         }
@@ -290,6 +294,7 @@ impl SessionActor {
             return;
         }
         if self.directory.may_leave(self.id, self.envelopes_seen).await {
+            self.run_end_hooks("unused").await;
             self.leave(Ending::Unloaded).await;
         } else {
             // Somebody is on the way in; they start a new grace time.

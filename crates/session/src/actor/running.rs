@@ -27,6 +27,7 @@ impl SessionActor {
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
     /// it offers that, else on the server.
     pub(super) fn start_turn(&mut self, prompter: Option<Prompter>) {
+        let view = self.view();
         let Some(open) = &self.open else { return };
         let model = self
             .model
@@ -53,6 +54,8 @@ impl SessionActor {
                 .with_shell(self.shell())
                 .with_progress(self.feed.progress().clone()),
             budget: Budget::new(&self.engine.limits),
+            view,
+            turn,
         };
         self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
@@ -104,6 +107,7 @@ impl SessionActor {
     pub(super) async fn on_report(&mut self, report: Option<Report>) {
         match report {
             Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Note(note)) => self.stage(Command::Note(note)),
             Some(Report::Usage(usage)) => self.stage(Command::RecordUsage(usage)),
             Some(Report::Context { reply }) => {
                 self.commit().await;
@@ -149,6 +153,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -159,6 +164,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
             });
         }
         self.stage(Command::Propose(calls));

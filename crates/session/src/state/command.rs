@@ -1,5 +1,6 @@
 //! What can be asked of a session, and why it may refuse.
 
+use agent::Note;
 use domain::event::{ToolKind, ToolLocation, ToolStatus, Usage};
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
@@ -63,6 +64,8 @@ pub enum Command {
     },
     /// The running turn's model used tokens.
     RecordUsage(Usage),
+    /// Something happened beside the conversation.
+    Note(Note),
     /// The running turn's streamed message is complete.
     EndMessage,
     /// The running turn ended.
@@ -88,6 +91,8 @@ pub struct Proposed {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// Why it must not run, whatever the rules say.
+    pub refused: Option<String>,
 }
 
 /// Why a command changes nothing.

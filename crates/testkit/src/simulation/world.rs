@@ -104,6 +104,7 @@ impl<'a> World<'a> {
             hidden: vec![self.grounds.data()],
             gate: Arc::clone(&gate),
             web: None,
+            operator: Arc::default(),
             shell: None,
         });
         let name = "simulated".to_owned();
