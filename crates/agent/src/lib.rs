@@ -20,7 +20,8 @@ pub use budget::Budget;
 pub use command::Command;
 pub use context::Conversation;
 pub use one_model::OneModel;
-pub use report::{Context, Finished, Proposal, Report, TurnEnd, Verdict};
+pub use project::{Operator, ProjectView};
+pub use report::{Context, Finished, Note, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::shell::Shell;

@@ -41,10 +41,9 @@ pub struct Surroundings {
     pub since: Option<Timestamp>,
 }
 
-/// The system prompt. `project` is what the project's own files say to agents; it stands last and
-/// under its own heading.
+/// The system prompt. What the project's own files say to agents follows it, with each turn.
 #[must_use]
-pub fn system(surroundings: &Surroundings, project: Option<&str>) -> String {
+pub fn system(surroundings: &Surroundings) -> String {
     let mut text = format!("{RULES}{PLANNING}\n\nThe environment:\n");
     // Writing to a string cannot fail.
     let _ = writeln!(text, "Working directory: {}", surroundings.cwd);
@@ -65,9 +64,6 @@ pub fn system(surroundings: &Surroundings, project: Option<&str>) -> String {
         let date = moment.split('T').next().unwrap_or_default();
         let _ = writeln!(text, "Date at the start: {date}");
     }
-    if let Some(project) = project.map(str::trim).filter(|text| !text.is_empty()) {
-        let _ = write!(text, "\nInstructions of this project:\n\n{project}\n");
-    }
     text
 }
 
@@ -78,19 +74,18 @@ mod tests {
     use super::{Surroundings, system};
 
     #[test]
-    fn the_same_surroundings_give_the_same_words_and_the_project_comes_last() {
+    fn the_same_surroundings_give_the_same_words_and_what_is_not_known_is_not_said() {
         let surroundings = Surroundings {
             cwd: "/w".to_owned(),
             others: vec!["/o".to_owned()],
             branch: Some("main".to_owned()),
             since: Some(Timestamp(0.0)),
         };
-        let text = system(&surroundings, Some("Use tabs.\n"));
-        assert_eq!(text, system(&surroundings, Some("Use tabs.\n")));
+        let text = system(&surroundings);
+        assert_eq!(text, system(&surroundings));
         assert!(text.contains("Working directory: /w\nOther directories: /o\n"));
         assert!(text.contains("Git branch at the start: main\nDate at the start: 1970-01-01\n"));
-        assert!(text.ends_with("Instructions of this project:\n\nUse tabs.\n"));
-        let bare = system(&Surroundings::default(), None);
-        assert!(!bare.contains("branch at") && !bare.contains("Instructions of this project"));
+        let bare = system(&Surroundings::default());
+        assert!(!bare.contains("branch at") && !bare.contains("Date at"));
     }
 }

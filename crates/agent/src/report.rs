@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::event::{
-    Compaction, MessageKind, PlanEntry, StopReason, ToolKind, ToolLocation, ToolStatus, Usage,
-    UsagePurpose,
+    Compaction, HookRan, MessageKind, PlanEntry, StopReason, ToolKind, ToolLocation, ToolStatus,
+    Usage, UsagePurpose,
 };
 use domain::{CallId, Permit, TurnError};
 use llm::{Message, Model};
@@ -22,6 +22,8 @@ pub enum Report {
         /// What to append.
         delta: String,
     },
+    /// Something happened beside the conversation.
+    Note(Note),
     /// One model call used this much.
     Usage {
         /// How much.
@@ -69,6 +71,22 @@ pub struct Context {
     pub is_counted: bool,
 }
 
+/// Something that happens beside the conversation and belongs into the journal.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// A hook ran.
+    Hook(HookRan),
+    /// The prompt named a command.
+    Expanded {
+        /// The command.
+        name: String,
+        /// What the model reads in place of the prompt.
+        text: String,
+    },
+    /// A person should know this.
+    Told(String),
+}
+
 /// A call the model wants, with the way to tell the turn whether it may run.
 pub struct Proposal {
     /// Its name from now on.
@@ -83,6 +101,8 @@ pub struct Proposal {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// Why it must not run, if a hook says so. It is not judged then.
+    pub refused: Option<String>,
     /// Where the decision goes.
     pub verdict: oneshot::Sender<Verdict>,
 }

@@ -7,13 +7,14 @@
 mod answer;
 mod calls;
 mod compact;
+mod hooked;
 mod question;
 mod summary;
 
 use std::sync::Arc;
 
 use domain::event::{MessageKind, StopReason};
-use domain::{FailureKind, TurnError};
+use domain::{FailureKind, TurnError, TurnId};
 use llm::{Model, ModelError, ModelStop, ToolSpec};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,11 +24,13 @@ use tracing::Instrument as _;
 use crate::budget::Budget;
 use crate::command::Command;
 use crate::context::tokens_in;
+use crate::project::{Project, ProjectView};
 use crate::report::{Report, TurnEnd};
 
 use answer::Answered;
 pub use compact::Room;
-use compact::Why;
+use compact::{Compacted, Why};
+use hooked::Go;
 
 /// What a turn works with. The conversation itself it asks of the session, call by call.
 pub struct TurnInput {
@@ -43,6 +46,10 @@ pub struct TurnInput {
     pub room: Room,
     /// What to do instead of answering.
     pub command: Option<Command>,
+    /// What is around the session.
+    pub view: ProjectView,
+    /// Its number.
+    pub turn: TurnId,
 }
 
 /// Runs one turn to its end and reports it.
@@ -61,12 +68,12 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         cancel,
         questions: 0,
         gave_up_at: 0,
+        view: input.view,
+        turn: input.turn,
+        project: Arc::default(),
+        said: String::new(),
     };
-    let ended = match input.command {
-        None => turn.steps(input.budget).await,
-        Some(Command::Compact { focus }) => turn.compact_now(&focus).await,
-    };
-    let outcome = match ended {
+    let outcome = match turn.go(input.command, input.budget).await {
         Ok(reason) => Ok(reason),
         Err(Stopped::Cancelled) => Ok(StopReason::Cancelled),
         Err(Stopped::Model(error)) => Err(error.to_turn_error()),
@@ -102,23 +109,55 @@ struct Turn {
     questions: usize,
     /// No summary came about; none is tried again before the conversation is longer than this.
     gave_up_at: u64,
+    view: ProjectView,
+    turn: TurnId,
+    project: Arc<Project>,
+    /// What the model has said in this step, as far as a hook wants to know.
+    said: String,
 }
 
 impl Turn {
+    /// Looks around first, then does what was asked for.
+    async fn go(
+        &mut self,
+        command: Option<Command>,
+        budget: Budget,
+    ) -> Result<StopReason, Stopped> {
+        self.look_around().await?;
+        match command {
+            Some(Command::Compact { focus }) => self.compact_now(&focus).await,
+            None => match self.begin().await? {
+                Go::On => self.steps(budget).await,
+                Go::NoFurther => Ok(StopReason::Refusal),
+            },
+        }
+    }
+
     /// Model call after model call until one asks for no tool.
     async fn steps(&mut self, mut budget: Budget) -> Result<StopReason, Stopped> {
+        let mut held_up = 0;
         loop {
             budget = match budget.spend_step() {
                 Ok(left) => left,
                 Err(reason) => return Ok(reason),
             };
-            let span = tracing::info_span!("model_call");
-            let answered = self.answer().instrument(span).await?;
-            budget = budget.spend_tokens(answered.usage);
-            if answered.calls.is_empty() {
-                return Ok(stop_reason(answered.stop));
+            if let Go::NoFurther = self.before_model().await? {
+                return Ok(StopReason::Refusal);
             }
-            self.run_tools(answered.calls).await?;
+            let span = tracing::info_span!("model_call");
+            let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
+            budget = budget.spend_tokens(usage);
+            if let Go::NoFurther = self.after_model(&calls).await? {
+                return Ok(StopReason::Refusal);
+            }
+            let is_over = calls.is_empty();
+            if is_over && stop == ModelStop::EndTurn && self.is_held_up(&mut held_up).await? {
+                continue;
+            }
+            if is_over {
+                return Ok(stop_reason(stop));
+            }
+            self.run_tools(calls).await?;
         }
     }
 
@@ -128,7 +167,7 @@ impl Turn {
         let context = self.room_to_answer().await?;
         match self.ask_model(context).await {
             Err(Stopped::Model(error @ ModelError::ContextTooLong)) => {
-                if !self.compact(Why::Refused).await? {
+                if self.compact(Why::Refused).await? != Compacted::Shorter {
                     return Err(Stopped::Model(error));
                 }
                 let context = self.context().await?;
@@ -141,11 +180,13 @@ impl Turn {
     /// The turn of `/compact`.
     async fn compact_now(&mut self, focus: &str) -> Result<StopReason, Stopped> {
         let before = self.context().await?.tokens;
-        let text = if self.compact(Why::Wanted(focus)).await? {
-            let after = self.context().await?.tokens;
-            format!("Compacted the conversation: about {before} tokens became {after}.")
-        } else {
-            "There is nothing to compact yet.".to_owned()
+        let text = match self.compact(Why::Wanted(focus)).await? {
+            Compacted::Shorter => {
+                let after = self.context().await?.tokens;
+                format!("Compacted the conversation: about {before} tokens became {after}.")
+            }
+            Compacted::Not => "There is nothing to compact yet.".to_owned(),
+            Compacted::Stopped(why) => format!("A hook did not let this be compacted: {why}"),
         };
         let kind = MessageKind::Text;
         self.report(Report::Text { kind, delta: text }).await?;

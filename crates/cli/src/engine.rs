@@ -60,6 +60,7 @@ pub(crate) async fn start(
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
+        operator: Arc::new(settings.operator.clone()),
         shell: Some(Shell::new(
             settings.environment.variables(),
             data_dir.join("sessions"),

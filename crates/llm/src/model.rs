@@ -94,10 +94,10 @@ impl ModelRequest {
     /// How long the request is, in bytes of text; an image counts as much text as it costs.
     #[must_use]
     pub fn weight(&self) -> u64 {
-        let tools = self.tools.iter().map(|tool| {
-            let schema = tool.input_schema.to_string();
-            tool.name.len() + tool.description.len() + schema.len()
-        });
+        let tools = self
+            .tools
+            .iter()
+            .map(|tool| tool.name.len() + tool.description.len() + json_bytes(&tool.input_schema));
         let tools: usize = tools.sum();
         let messages: u64 = self.messages.iter().map(Message::weight).sum();
         self.system.len() as u64 + tools as u64 + messages
@@ -112,10 +112,9 @@ impl Message {
                 text.len() as u64 + IMAGE_WEIGHT * images.count() as u64
             }
             Self::Assistant { text, calls } => {
-                let calls = calls.iter().map(|call| {
-                    let input = call.input.to_string();
-                    call.name.len() + input.len()
-                });
+                let calls = calls
+                    .iter()
+                    .map(|call| call.name.len() + json_bytes(&call.input));
                 let calls: usize = calls.sum();
                 (text.len() + calls) as u64
             }
@@ -187,6 +186,24 @@ pub trait Provider: Send + Sync {
     fn context_window(&self) -> u64 {
         CONTEXT_WINDOW_DEFAULT
     }
+}
+
+/// How long a value is as JSON, without writing it down: this is asked before every call.
+fn json_bytes(value: &Value) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting cannot fail, and a value is always JSON.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 /// What the person said last.

@@ -25,6 +25,7 @@ mod access;
 mod answers;
 mod asking;
 mod attachment;
+mod commands;
 mod entering;
 mod held;
 pub(crate) mod lanes;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
-use agent::{Conversation, Model, Report, Verdict};
+use agent::{Conversation, Model, ProjectView, Report, Verdict};
 use auth::Line;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
@@ -36,6 +36,7 @@ use crate::subscription::Ending;
 mod commit;
 mod enter;
 mod life;
+mod project;
 mod running;
 mod settings;
 mod watched;
@@ -83,6 +84,8 @@ pub(crate) struct SessionActor {
     watched: Option<watched::WatchedTurn>,
     /// The kind of the message being streamed.
     open_kind: Option<MessageKind>,
+    /// What is around the session, once it has been asked for.
+    view: Option<ProjectView>,
     model: Option<Box<dyn Model>>,
     /// Another model was chosen while a turn had the old one.
     is_model_changed: bool,

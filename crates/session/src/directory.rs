@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Catalog, Provider, Shell, Web};
+use agent::{Catalog, Operator, Provider, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
@@ -43,6 +43,8 @@ pub struct Engine {
     pub gate: Arc<Gate>,
     /// What tools reach the network through; without it they do not.
     pub web: Option<Web>,
+    /// What the operator has set for every session.
+    pub operator: Arc<Operator>,
     /// How commands run on the server; without it they do not.
     pub shell: Option<Shell>,
 }

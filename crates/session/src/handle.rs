@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agent::ProjectView;
 use agent::client_side::ClientSide;
 use auth::{Line, Principal, Scope, Secret};
 use domain::ids::PermissionId;
@@ -192,6 +193,8 @@ pub struct Attached {
     pub subscription: Subscription,
     /// How things stood at that moment.
     pub snapshot: Snapshot,
+    /// What is around the session.
+    pub view: ProjectView,
     /// To come back.
     pub resume_token: Option<Secret>,
 }

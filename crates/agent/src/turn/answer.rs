@@ -44,6 +44,7 @@ impl Turn {
                 }
             };
             call.heard();
+            self.hear(&chunk);
             if let Some(report) = answer.take(chunk) {
                 send(&self.reports, report).await?;
             }

@@ -12,23 +12,33 @@ use tokio::sync::oneshot;
 use tools::{Outcome, Toolbox};
 use tracing::Instrument as _;
 
+use super::hooked::Prepared;
 use super::{Stopped, Turn, unless_cancelled};
 use crate::report::{Finished, Proposal, Report, Verdict};
 
 /// A call on its way to its verdict.
 struct Proposed {
     call: ToolCall,
+    /// What a hook wants the model to read with its result.
+    context: Option<String>,
     verdict: oneshot::Receiver<Verdict>,
 }
 
 /// A call that is over.
 enum Ran {
     /// It ran.
-    Ended(ToolCall, Outcome),
+    Ended(Ended),
     /// It was not allowed; the session has stored that.
     Denied,
     /// Nobody judges any more.
     Abandoned,
+}
+
+/// A call that ran.
+struct Ended {
+    call: ToolCall,
+    context: Option<String>,
+    outcome: Outcome,
 }
 
 impl Turn {
@@ -52,6 +62,11 @@ impl Turn {
         let mut proposed = Vec::with_capacity(calls.len());
         let mut proposals = Vec::with_capacity(calls.len());
         for call in calls {
+            let Prepared {
+                call,
+                refused,
+                context,
+            } = self.before_tool(call).await?;
             let (verdict, judged) = oneshot::channel();
             let shown = self.toolbox.show(&call.name, &call.input);
             proposals.push(Proposal {
@@ -61,17 +76,22 @@ impl Turn {
                 title: shown.title,
                 kind: shown.kind,
                 locations: shown.locations,
+                refused,
                 verdict,
             });
             let verdict = judged;
-            proposed.push(Proposed { call, verdict });
+            proposed.push(Proposed {
+                call,
+                context,
+                verdict,
+            });
         }
         self.report(Report::Proposed(proposals)).await?;
         Ok(proposed)
     }
 
-    /// Runs calls that may overlap. What they found and the model is to be asked about comes last,
-    /// because there is one model.
+    /// Runs calls that may overlap. Those whose result the model or a hook is to look at are
+    /// looked at last, one by one: the others must not wait for that.
     async fn run_group(
         &mut self,
         group: Vec<Proposed>,
@@ -81,29 +101,35 @@ impl Turn {
         let runs = group.into_iter().map(|call| run_one(toolbox.clone(), call));
         let runs: Vec<_> = runs.collect();
         let mut running = stream::iter(runs).buffer_unordered(PARALLEL_CALLS_MAX);
-        let mut asking = Vec::new();
+        let mut to_look_at = Vec::new();
         while let Some(ran) = unless_cancelled(&self.cancel, running.next()).await? {
             match ran {
-                Ran::Ended(call, outcome) if outcome.question.is_some() => {
-                    asking.push((call, outcome));
+                Ran::Ended(ended) => {
+                    let has_question = ended.outcome.question.is_some();
+                    if has_question || self.is_looked_at(&ended.call) {
+                        to_look_at.push(ended);
+                    } else {
+                        stored.push(self.finished(ended).await?);
+                    }
                 }
-                Ran::Ended(call, outcome) => stored.push(self.finished(call, outcome).await?),
                 Ran::Denied => {}
                 Ran::Abandoned => return Err(Stopped::Abandoned),
             }
         }
-        for (call, outcome) in asking {
-            let outcome = self.answered(outcome).await?;
-            stored.push(self.finished(call, outcome).await?);
+        for ended in to_look_at {
+            let outcome = self.answered(ended.outcome).await?;
+            stored.push(self.finished(Ended { outcome, ..ended }).await?);
         }
         Ok(())
     }
 
-    async fn finished(
-        &mut self,
-        call: ToolCall,
-        outcome: Outcome,
-    ) -> Result<oneshot::Receiver<()>, Stopped> {
+    async fn finished(&mut self, ended: Ended) -> Result<oneshot::Receiver<()>, Stopped> {
+        let Ended {
+            call,
+            context,
+            outcome,
+        } = ended;
+        let outcome = self.after_tool(&call, context, outcome).await?;
         let (stored, told) = oneshot::channel();
         self.report(Report::Finished(Finished {
             call: call.id,
@@ -118,7 +144,12 @@ impl Turn {
 }
 
 /// Waits for the verdict about one call and, if it may, runs it.
-async fn run_one(toolbox: Toolbox, Proposed { call, verdict }: Proposed) -> Ran {
+async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
+    let Proposed {
+        call,
+        context,
+        verdict,
+    } = proposed;
     let permit = match verdict.await {
         Ok(Verdict::Run(permit)) => permit,
         Ok(Verdict::Denied) => {
@@ -132,7 +163,11 @@ async fn run_one(toolbox: Toolbox, Proposed { call, verdict }: Proposed) -> Ran 
     let run = toolbox.run(permit, &call.name, call.input.clone());
     let outcome = run.instrument(span).await;
     timed.end(outcome.status);
-    Ran::Ended(call, outcome)
+    Ran::Ended(Ended {
+        call,
+        context,
+        outcome,
+    })
 }
 
 /// Neighbours that only look, together; each other call alone.

@@ -387,7 +387,9 @@ fn turn_end(result: &TurnResult) -> Piece<'static> {
     let tokens = result.usage.filter(|usage| *usage != Usage::default());
     let tokens = tokens.map_or_else(String::new, |usage| {
         let (read, written) = (usage.input_tokens, usage.output_tokens);
-        format!(", {read} tokens read, {written} written")
+        let cost = usage.cost_usd();
+        let cost = cost.map_or_else(String::new, |dollars| format!(", ${dollars:.4}"));
+        format!(", {read} tokens read, {written} written{cost}")
     });
     Piece::Line {
         text: format!("turn {turn} {how}{tokens}"),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use domain::event::{PermissionAsked, SessionUpdated, StopReason, Usage};
 use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
 use session::{
-    CommandError, Config, Delivery, Item, SessionHandle, Stored, Subscription, TurnOutcome,
+    CommandError, Config, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription,
+    TurnOutcome,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -16,6 +17,7 @@ use wire::acp::{self, ClientCapabilities, RewoundNotice, TurnNotice, TurnState, 
 use wire::rpc::{RequestId, RpcError};
 
 use super::answers::Answers;
+use super::commands;
 use super::outbox::{Frame, Gone, Kind};
 use super::route::Route;
 use super::waiting::Waiting;
@@ -105,6 +107,8 @@ pub(crate) struct Pump {
     pub(crate) capabilities: ClientCapabilities,
     /// Questions that were open when the client attached; later ones come with the stream.
     pub(crate) questions: Vec<PermissionAsked>,
+    /// What is around the session, until the client has been told of its commands.
+    pub(crate) view: Option<ProjectView>,
     /// Events up to here are history.
     pub(crate) attached_at: EventSeq,
     /// What was set when the client attached, and then as the stream tells.
@@ -159,6 +163,7 @@ impl Pump {
                 if self.route.is_on_detour() {
                     self.route.arrive(cursor).await?;
                 }
+                self.offer_commands().await?;
                 self.ask_open_questions().await?;
             }
             if self.answer_due(passed).await? {
@@ -484,6 +489,16 @@ impl Pump {
             .map(Frame::once)
             .collect();
         self.route.send(frames).await
+    }
+
+    /// Tells the client once which commands its person can type.
+    async fn offer_commands(&mut self) -> Result<(), Gone> {
+        let Some(view) = self.view.take() else {
+            return Ok(());
+        };
+        let commands = commands::of(&view.look().await.library);
+        let frame = acp::available_commands_update(self.session, &commands);
+        self.send(Some(frame)).await
     }
 
     async fn ask_open_questions(&mut self) -> Result<(), Gone> {

@@ -157,6 +157,7 @@ impl Connection {
                     handle,
                     subscription,
                     snapshot,
+                    view,
                     resume_token,
                 },
             entry,
@@ -193,6 +194,7 @@ impl Connection {
                 .collect(),
             attached_at: snapshot.head,
             config: snapshot.config,
+            view: Some(view),
             may_act: handle.may_act(),
             stop: stop.clone(),
         });

@@ -49,6 +49,7 @@ fn service() -> Service {
         hidden: Vec::new(),
         gate: Arc::clone(&gate),
         web: None,
+        operator: Arc::default(),
         shell: None,
     });
     Service {

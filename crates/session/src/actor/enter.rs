@@ -62,6 +62,7 @@ impl SessionActor {
             self.observers.push(Arc::downgrade(&presence));
         }
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
+        let view = self.view();
         Ok(Attached {
             handle: SessionHandle::new(
                 self.id,
@@ -71,6 +72,7 @@ impl SessionActor {
             ),
             subscription: Subscription::new(self.id, store, feed, cursor).passing_over(rewinds),
             snapshot,
+            view,
             // Without one it can still come back as whoever it is.
             resume_token: issued.ok(),
         })

@@ -57,6 +57,7 @@ impl SessionActor {
             turn: None,
             watched: None,
             open_kind: None,
+            view: None,
             model: None,
             is_model_changed: false,
             system: None,
@@ -226,6 +227,7 @@ impl SessionActor {
         match self.stopping.take() {
             None => self.leave_if_unused().await,
             Some(Stopping::Close(replies)) => {
+                self.run_end_hooks("closed").await;
                 self.stage(Command::Close);
                 self.commit().await;
                 let head = self.feed.head().seq;
@@ -238,6 +240,7 @@ impl SessionActor {
                 }
             }
             Some(Stopping::Delete(reply)) => {
+                self.run_end_hooks("deleted").await;
                 let deleted = self.delete().await;
                 let _ = reply.send(deleted);
             }
@@ -245,6 +248,7 @@ impl SessionActor {
                 self.drop_turn();
                 self.stage(Command::Interrupt);
                 self.commit().await;
+                self.run_end_hooks("shutdown").await;
                 self.leave(Ending::Unloaded).await;
             }
         }
@@ -294,6 +298,7 @@ impl SessionActor {
             return;
         }
         if self.directory.may_leave(self.id, self.envelopes_seen).await {
+            self.run_end_hooks("unused").await;
             self.leave(Ending::Unloaded).await;
         } else {
             // Somebody is on the way in; they start a new grace time.

@@ -29,6 +29,7 @@ impl SessionActor {
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
     /// it offers that, else on the server. So is its model.
     pub(super) async fn start_turn(&mut self, prompter: Option<Prompter>) {
+        let view = self.view();
         let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
         let limits = &self.engine.limits;
@@ -56,6 +57,8 @@ impl SessionActor {
                 percent: limits.compact_percent,
             },
             command: agent::Command::parse(open.state.prompt_head()),
+            view,
+            turn,
         };
         self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
@@ -98,7 +101,7 @@ impl SessionActor {
         let cwd = PathBuf::from(&surroundings.cwd);
         let branch = blocking(move || Ok(agent::branch(&cwd)));
         surroundings.branch = branch.await.ok().flatten();
-        let system: Arc<str> = prompt::system(&surroundings, None).into();
+        let system: Arc<str> = prompt::system(&surroundings).into();
         self.system = Some(Arc::clone(&system));
         system
     }
@@ -139,6 +142,7 @@ impl SessionActor {
     pub(super) async fn on_report(&mut self, report: Option<Report>) {
         match report {
             Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Note(note)) => self.stage(Command::Note(note)),
             Some(Report::Usage {
                 usage,
                 purpose,
@@ -206,6 +210,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -216,6 +221,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                refused,
             });
         }
         self.stage(Command::Propose(calls));

@@ -1,5 +1,6 @@
 //! What can be asked of a session, and why it may refuse.
 
+use agent::Note;
 use domain::event::{
     Compaction, PlanEntry, ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose,
 };
@@ -82,6 +83,8 @@ pub enum Command {
     },
     /// The running turn has the model shown less.
     Compact(Compaction),
+    /// Something happened beside the conversation.
+    Note(Note),
     /// The running turn's streamed message is complete.
     EndMessage,
     /// The running turn ended.
@@ -107,6 +110,8 @@ pub struct Proposed {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// Why it must not run, whatever the rules say.
+    pub refused: Option<String>,
 }
 
 /// Why a command changes nothing.

@@ -1,10 +1,11 @@
 //! The rules: what each command means now.
 
+use agent::Note;
 use domain::event::{
-    AnswerOutcome, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PlanEntry,
-    PlanUpdated, PromptDropped, PromptQueued, SessionClosed, SessionUpdated, StopReason,
-    ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult, TurnStarted, Usage, UsagePurpose,
-    UsageRecorded, UserMessage,
+    AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PlanEntry,
+    PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, SessionClosed, SessionUpdated,
+    StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult, TurnStarted, Usage,
+    UsagePurpose, UsageRecorded, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
@@ -107,6 +108,7 @@ impl SessionState {
                 self.current()?;
                 Ok(vec![entry(compaction)])
             }
+            Command::Note(note) => self.note(note),
             Command::EndMessage => {
                 self.current()?;
                 Ok(self.end_message(false))
@@ -254,7 +256,10 @@ impl SessionState {
         let mut judged = Vec::new();
         for call in calls {
             let rule = Always::of(&call.name, &call.input);
-            let ruling = policy::judge(self.mode, &rule, &self.always);
+            let ruling = match &call.refused {
+                Some(_) => Ruling::Deny(""),
+                None => policy::judge(self.mode, &rule, &self.always),
+            };
             match ruling {
                 Ruling::Allow => {}
                 Ruling::Ask => judged.push(entry(PermissionAsked {
@@ -265,6 +270,7 @@ impl SessionState {
                     kind: call.kind,
                 })),
                 Ruling::Deny(reason) => {
+                    let reason = call.refused.as_deref().unwrap_or(reason);
                     judged.push(result(call.call.clone(), ToolStatus::Denied, reason));
                 }
             }
@@ -280,6 +286,29 @@ impl SessionState {
         }
         entries.extend(judged);
         entries
+    }
+
+    /// What happens beside the conversation. A hook's event ends the open message: what it changes
+    /// is what was said before it.
+    fn note(&self, note: Note) -> Result<Vec<Entry>, Rejected> {
+        let noted = match note {
+            Note::Hook(ran) => {
+                let turn = self.running.as_ref().map(|running| running.turn);
+                let mut entries = self.end_message(false);
+                entries.push(entry(HookRan { turn, ..ran }));
+                return Ok(entries);
+            }
+            Note::Expanded { name, text } => {
+                let turn = self.current()?.turn;
+                entry(PromptExpanded { turn, name, text })
+            }
+            Note::Told(text) => entry(Notice {
+                kind: "project".to_owned(),
+                message_id: None,
+                text,
+            }),
+        };
+        Ok(vec![noted])
     }
 
     fn finish(

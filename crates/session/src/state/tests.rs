@@ -96,9 +96,11 @@ fn command(line: &str, state: &SessionState) -> Command {
     }
 }
 
-/// `write:c1` is a call `c1` of `write`.
+/// `write:c1` is a call `c1` of `write`; `read:c1!` is one that a hook refuses.
 fn proposed(word: &str) -> Proposed {
     let (name, call) = word.split_once(':').unwrap();
+    let refused = call.ends_with('!').then(|| "a hook said no".to_owned());
+    let call = call.trim_end_matches('!');
     Proposed {
         call: CallId::new(call),
         name: name.to_owned(),
@@ -106,6 +108,7 @@ fn proposed(word: &str) -> Proposed {
         title: name.to_owned(),
         kind: ToolKind::Other,
         locations: vec![],
+        refused,
     }
 }
 

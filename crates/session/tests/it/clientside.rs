@@ -138,6 +138,7 @@ async fn session() -> (Sessions, Attached, Attached) {
         hidden: Vec::new(),
         gate: Arc::new(Gate::this_process_only()),
         web: None,
+        operator: Arc::default(),
         shell: None,
     });
     let new = NewSession {

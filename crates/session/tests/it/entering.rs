@@ -47,6 +47,7 @@ impl World {
             hidden: Vec::new(),
             gate: Arc::clone(&gate),
             web: None,
+            operator: Arc::default(),
             shell: None,
         });
         Self {

@@ -36,7 +36,7 @@ async fn a_prompt_of_a_client_that_leaves_in_the_same_breath_is_cancelled_and_ne
                     Event::TurnResult(result) => Some((stored.seq, result.stop_reason)),
                     _ => None,
                 },
-                Item::Text { .. } | Item::Failed(_) => None,
+                Item::Text { .. } | Item::Progress(_) | Item::Failed(_) => None,
             });
         if let Some(ended) = ended {
             break ended;

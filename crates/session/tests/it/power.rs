@@ -137,6 +137,7 @@ fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
         hidden: Vec::new(),
         gate: Arc::new(Gate::this_process_only()),
         web: None,
+        operator: Arc::default(),
         shell: None,
     })
 }

@@ -56,6 +56,7 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         gate: Arc::new(gate),
         web: None,
         shell: None,
+        operator: Arc::default(),
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),

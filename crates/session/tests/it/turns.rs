@@ -106,6 +106,7 @@ impl World {
             gate: Arc::new(Gate::this_process_only()),
             web: None,
             shell: None,
+            operator: Arc::default(),
         })
     }
 

@@ -107,6 +107,7 @@ impl<'a> World<'a> {
             hidden: vec![self.grounds.data()],
             gate: Arc::clone(&gate),
             web: None,
+            operator: Arc::default(),
             shell: None,
         });
         let service = Service {

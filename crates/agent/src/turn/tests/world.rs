@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::event::{AssistantMessage, UserMessage};
 use domain::event::{MessageKind, StopReason, Text, ToolResult, ToolUse, Usage, UsageRecorded};
-use domain::{CallId, Event, EventSeq, Limits, MessageId, Permit, TurnError, TurnId};
+use domain::{CallId, Event, EventSeq, Limits, MessageId, Permit, SessionId, TurnError, TurnId};
 use futures_util::stream;
 use llm::{Chunk, ChunkStream, Message, Model, ModelError, ModelRequest, ModelStop, ToolCall};
 use serde_json::json;
@@ -24,6 +24,7 @@ use super::super::{Room, TurnInput, run};
 use crate::budget::Budget;
 use crate::command::Command;
 use crate::context::Conversation;
+use crate::project::{Place, ProjectView};
 use crate::report::{Finished, Report, Verdict};
 
 /// What the model does when it is asked.
@@ -129,6 +130,14 @@ impl World {
                 percent: self.limits.compact_percent,
             },
             command: self.command.take(),
+            view: ProjectView::new(Place {
+                session: SessionId::random(),
+                cwd: self.place.path().to_owned(),
+                is_local: false,
+                operator: Arc::default(),
+                hidden: Vec::new(),
+            }),
+            turn: TurnId(1),
         };
         tokio::spawn(run(input, reports, self.cancel.clone()));
         self.reports = Some(receiver);
@@ -232,6 +241,7 @@ impl World {
                 assert_eq!(kind, MessageKind::Text);
                 self.text.push_str(&delta);
             }
+            Some(Report::Note(note)) => panic!("nobody asked for {note:?}"),
             Some(Report::Usage {
                 usage,
                 purpose,

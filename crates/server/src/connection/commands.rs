@@ -1,0 +1,31 @@
+//! What a person can type after a slash: our own commands, and the project's.
+
+use session::library::{Entry, Library};
+use wire::acp::AvailableCommand;
+
+/// The commands of a session, ours first; a skill can be typed too, unless a command has its name.
+pub(super) fn of(library: &Library) -> Vec<AvailableCommand> {
+    let compact = AvailableCommand {
+        name: "compact".to_owned(),
+        description: "Make the conversation shorter, keeping what matters".to_owned(),
+        hint: Some("what to keep in mind".to_owned()),
+    };
+    let commands = library.commands().iter();
+    let skills = library.skills().iter();
+    let skills = skills.filter(|skill| library.command(&skill.name).is_none());
+    let theirs = commands.chain(skills).map(offered);
+    [compact].into_iter().chain(theirs).collect()
+}
+
+fn offered(entry: &Entry) -> AvailableCommand {
+    let description = match entry.description.as_str() {
+        // ACP wants something to show.
+        "" => entry.name.clone(),
+        description => description.to_owned(),
+    };
+    AvailableCommand {
+        name: entry.name.clone(),
+        description,
+        hint: entry.hint.clone(),
+    }
+}
