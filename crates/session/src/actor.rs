@@ -440,15 +440,14 @@ impl SessionActor {
         }
     }
 
-    /// Whether the turn that runs, or is about to begin, answers a prompt of `line`.
+    /// Whether the turn that runs, or is decided and about to begin, answers a prompt of `line`.
     fn is_turn_of(&self, line: Line) -> bool {
-        match &self.turn {
-            Some(turn) => turn.started_by == Some(line),
-            None => self
-                .next_prompter
-                .as_ref()
-                .is_some_and(|by| by.line == line),
+        if let Some(turn) = &self.turn {
+            return turn.started_by == Some(line);
         }
+        let running = self.open.as_ref().and_then(|open| open.state.running());
+        let next = self.next_prompter.as_ref().filter(|_| running.is_some());
+        next.is_some_and(|prompter| prompter.line == line)
     }
 
     /// The newest event, once what is staged is stored. Whoever is told of a staged change must be

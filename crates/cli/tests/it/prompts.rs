@@ -58,7 +58,7 @@ async fn a_prompt_sent_right_behind_a_cancel_is_not_cancelled_by_it() {
         let session = client.new_session().await;
         let first = client.start_prompt(&session, "go").await;
         client
-            .updates_until(|update| update.text() == Some("x"))
+            .updates_until(|update| update.session == session && update.text() == Some("x"))
             .await;
         client.cancel(&session).await;
         let queued = json!({"sessionId": session, "prompt": [{"type": "text", "text": "two"}], "_meta": {"fastness": {"queue": true}}});

@@ -160,7 +160,7 @@ async fn close_by_the_last_client_cancels_closes_and_unloads() {
 
 #[tokio::test]
 async fn a_client_that_entered_twice_is_still_the_last_one() {
-    let server = serve(Script::new()).await;
+    let server = serve(echo()).await;
     let mut client = AcpClient::connect_ws(&server).await;
     let session = client.new_session().await;
     client.load_session(&session).await.unwrap();

@@ -61,31 +61,6 @@ fn every_known_event_keeps_its_fields_and_its_name() {
         ),
         ("mode.changed", json!({"mode": "plan"})),
         (
-            "usage",
-            json!({"turn": 1, "inputTokens": 3, "outputTokens": 4}),
-        ),
-        (
-            "usage",
-            json!({"turn": 1, "inputTokens": 9, "outputTokens": 4, "cachedTokens": 3, "cacheWriteTokens": 2, "thoughtTokens": 1, "costNanoUsd": 70_500}),
-        ),
-        (
-            "usage",
-            json!({"turn": 1, "purpose": "summary", "contextWindow": 9, "inputTokens": 3, "outputTokens": 4}),
-        ),
-        (
-            "plan.updated",
-            json!({"entries": [{"content": "a", "priority": "high", "status": "in_progress"}]}),
-        ),
-        (
-            "compaction",
-            json!({"kind": "pruned", "upTo": 9, "tokensBefore": 8, "tokensAfter": 7}),
-        ),
-        (
-            "compaction",
-            json!({"kind": "summary", "upTo": 9, "text": "s", "tokensBefore": 8, "tokensAfter": 7}),
-        ),
-        ("session.rewound", json!({"to": 4})),
-        (
             "result",
             json!({"turn": 1, "error": {"kind": "model_timeout", "message": "late"}}),
         ),
@@ -119,4 +94,55 @@ fn an_unknown_type_and_a_known_type_of_another_shape_are_kept_whole() {
     assert!(matches!(event, Event::Unknown(_)));
     assert_eq!(event.kind(), "user.message");
     assert_eq!(again, json!({"content": 5}));
+}
+
+#[test]
+fn usage_keeps_all_its_counts_and_adds_up_what_is_known() {
+    let counts = json!({"turn": 1, "inputTokens": 9, "outputTokens": 4, "cachedTokens": 3,
+        "cacheWriteTokens": 2, "thoughtTokens": 1, "costNanoUsd": 70_500});
+    let (event, again) = round_trip("usage", &counts);
+    assert_eq!(again, counts);
+    let Event::UsageRecorded(recorded) = event else {
+        panic!("usage is known")
+    };
+    // What an older version stored has no price, which makes the sum no less than it is.
+    let (older, _) = round_trip(
+        "usage",
+        &json!({"turn": 1, "inputTokens": 1, "outputTokens": 1}),
+    );
+    let Event::UsageRecorded(older) = older else {
+        panic!("usage is known")
+    };
+    let mut sum = recorded.usage;
+    sum += older.usage;
+    sum += recorded.usage;
+    assert_eq!((sum.input_tokens, sum.cost_nano_usd), (19, Some(141_000)));
+}
+
+#[test]
+fn plans_compactions_and_rewinds_keep_their_fields_and_their_names() {
+    let examples = [
+        (
+            "usage",
+            json!({"turn": 1, "purpose": "summary", "contextWindow": 9, "sessionCostNanoUsd": 8, "inputTokens": 3, "outputTokens": 4}),
+        ),
+        (
+            "plan.updated",
+            json!({"entries": [{"content": "a", "priority": "high", "status": "in_progress"}]}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "pruned", "upTo": 9, "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "summary", "upTo": 9, "text": "s", "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        ("session.rewound", json!({"to": 4})),
+    ];
+    for (kind, fields) in examples {
+        let (event, again) = round_trip(kind, &fields);
+        assert!(!matches!(event, Event::Unknown(_)), "{kind}");
+        assert_eq!(again, fields, "{kind}");
+    }
 }

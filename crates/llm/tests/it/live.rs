@@ -6,6 +6,10 @@ use llm::{Chunk, ModelSettings, choose};
 use crate::support::{chunks, request};
 
 /// Asks `spec`; without a key there is nothing to show, and the test says so.
+#[expect(
+    clippy::print_stdout,
+    reason = "whoever runs it must see what was not shown"
+)]
 async fn ask(spec: &str, key: &str, settings: impl Fn(String) -> ModelSettings) {
     let Some(value) = std::env::vars().find_map(|(name, value)| (name == key).then_some(value))
     else {

@@ -373,7 +373,7 @@ async fn one_bad_answer_among_many_refuses_the_name() {
 }
 
 #[tokio::test]
-async fn this_machines_own_addresses_are_closed_also_public_ones() {
+pub(crate) async fn this_machines_own_addresses_are_closed_also_public_ones() {
     struct Here;
     impl netguard::OwnAddresses for Here {
         fn contains(&self, ip: IpAddr) -> bool {
@@ -394,7 +394,7 @@ async fn this_machines_own_addresses_are_closed_also_public_ones() {
 }
 
 #[tokio::test]
-async fn the_kernel_knows_this_machines_addresses() {
+pub(crate) async fn the_kernel_knows_this_machines_addresses() {
     use netguard::{OwnAddresses, ProbedAddresses};
     let probed = ProbedAddresses::default();
     // More than once, because a socket that found nothing is used again.

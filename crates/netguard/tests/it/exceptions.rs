@@ -32,7 +32,7 @@ async fn open(policy: Policy, url: &str) -> Result<(), Refusal> {
 }
 
 #[tokio::test]
-async fn an_entry_opens_exactly_that_host_and_port() {
+pub(crate) async fn an_entry_opens_exactly_that_host_and_port() {
     let dev = with(&["127.0.0.1:3000"]);
     let same = [
         "http://127.0.0.1:3000/",
@@ -57,7 +57,7 @@ async fn an_entry_opens_exactly_that_host_and_port() {
 }
 
 #[tokio::test]
-async fn a_name_in_an_entry_matches_whole() {
+pub(crate) async fn a_name_in_an_entry_matches_whole() {
     let private = |_: &str, _| Ok(ips(&["10.0.0.5"]));
     let servers = Servers::saying("x");
     let guard = guard(
@@ -86,7 +86,7 @@ async fn a_name_in_an_entry_matches_whole() {
 }
 
 #[tokio::test]
-async fn a_redirect_out_of_an_entry_is_judged_like_any_other() {
+pub(crate) async fn a_redirect_out_of_an_entry_is_judged_like_any_other() {
     let servers = Servers::new(|_, request| {
         let is_first = request.starts_with("GET / ");
         Ok(if is_first {
@@ -106,7 +106,7 @@ async fn a_redirect_out_of_an_entry_is_judged_like_any_other() {
 }
 
 #[tokio::test]
-async fn an_entry_ends_with_its_time() {
+pub(crate) async fn an_entry_ends_with_its_time() {
     #[derive(Clone, Default)]
     struct Seconds(Arc<AtomicU64>);
     impl Clock for Seconds {
@@ -132,7 +132,7 @@ async fn an_entry_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn an_entry_of_one_session_is_not_one_of_another() {
+pub(crate) async fn an_entry_of_one_session_is_not_one_of_another() {
     let guard = guard(Policy::default(), public(), Servers::saying("x"));
     let one = guard.for_session(vec![entry("127.0.0.1:3000")]);
     let other = guard.for_session(Vec::new());
@@ -189,7 +189,7 @@ const METADATA: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn nothing_opens_a_metadata_service() {
+pub(crate) async fn nothing_opens_a_metadata_service() {
     for ip in METADATA {
         let host = if ip.contains(':') {
             format!("[{ip}]")
@@ -224,7 +224,7 @@ async fn nothing_opens_a_metadata_service() {
 }
 
 #[tokio::test]
-async fn the_server_that_uses_the_guard_is_out_of_its_reach() {
+pub(crate) async fn the_server_that_uses_the_guard_is_out_of_its_reach() {
     let mut policy = with(&["127.0.0.1:4600", "localhost:4600"]);
     policy.allow_private_networks = true;
     policy.own_listeners = vec!["127.0.0.1:4600".parse().unwrap()];

@@ -32,7 +32,7 @@ impl Dialer for BlackHole {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connecting_ends_after_ten_seconds() {
+pub(crate) async fn connecting_ends_after_ten_seconds() {
     let guard = guard(Policy::default(), public(), BlackHole);
     assert_eq!(
         failure(&guard, "http://a.example/").await,
@@ -78,7 +78,7 @@ async fn a_dead_address_delays_the_next_one_by_a_quarter_of_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_has_ten_seconds_also_when_it_dribbles_or_is_preceded_by_others() {
+pub(crate) async fn a_head_has_ten_seconds_also_when_it_dribbles_or_is_preceded_by_others() {
     let dribble = |mut stream: DuplexStream| async move {
         head_of(&mut stream).await;
         for byte in b"HTTP/1.1 200 OK\r\nx: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n\r\n" {
@@ -271,7 +271,7 @@ impl Dialer for Silence {
 }
 
 #[tokio::test]
-async fn a_fetch_that_is_dropped_closes_at_once_in_every_phase_and_leaves_no_task() {
+pub(crate) async fn a_fetch_that_is_dropped_closes_at_once_in_every_phase_and_leaves_no_task() {
     let stages = [
         Stage::Resolve,
         Stage::Connect,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
 mod addresses;
+mod behaviours;
 mod exceptions;
 mod hostile;
 mod limits;

@@ -263,7 +263,7 @@ const CHARSETS: &[(&str, &[u8], &str, &str)] = &[
 ];
 
 #[test]
-fn charsets_are_read_from_the_mark_the_server_the_page_and_the_bytes_in_this_order() {
+pub(crate) fn charsets_are_read_from_the_mark_the_server_the_page_and_the_bytes_in_this_order() {
     for (content_type, body, text, charset) in CHARSETS {
         let page = read(content_type, *body);
         let read = (page.text.as_str(), page.charset);
@@ -290,7 +290,7 @@ fn in_windows_1251(c: char) -> u8 {
 }
 
 #[test]
-fn bytes_that_do_not_fit_are_replaced_and_it_is_said() {
+pub(crate) fn bytes_that_do_not_fit_are_replaced_and_it_is_said() {
     for body in [&b"a\xffb\xc3"[..], b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"] {
         let page = read("text/plain; charset=utf-8", body);
         assert!(page.is_lossy && page.text.contains('\u{fffd}'), "{page:?}");
@@ -400,6 +400,20 @@ fn no_page_takes_long_or_much_or_the_stack() {
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20);
     thread.spawn(story).unwrap().join().unwrap();
+}
+
+#[test]
+fn the_time_for_a_page_grows_with_its_size_and_no_faster() {
+    let time_of = |kibibytes: usize| {
+        let html = "<div>".repeat((kibibytes << 10) / 5);
+        let started = Instant::now();
+        let page = read("text/html", html);
+        assert_eq!(page.text, "");
+        started.elapsed()
+    };
+    let (little, much) = (time_of(200), time_of(2_000));
+    // What is quadratic would take a hundred times as long; the rest is for busy machines.
+    assert!(much < little * 40, "{little:?} became {much:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ async fn plain_requests_name_the_whole_url_and_only_the_proxy_is_dialled() {
 }
 
 #[tokio::test]
-async fn names_ports_and_literal_addresses_are_judged_before_the_proxy_is_asked() {
+pub(crate) async fn names_ports_and_literal_addresses_are_judged_before_the_proxy_is_asked() {
     let servers = Servers::saying("x");
     let resolver = Answers::new(|_, _| Err(io::ErrorKind::NotFound.into()));
     let guard = guard(through(), resolver, servers.clone());
@@ -55,7 +55,7 @@ async fn names_ports_and_literal_addresses_are_judged_before_the_proxy_is_asked(
 }
 
 #[tokio::test]
-async fn https_goes_through_a_tunnel_to_the_name() {
+pub(crate) async fn https_goes_through_a_tunnel_to_the_name() {
     let (report, mut reports) = mpsc::channel(4);
     let pipes = Pipes::to(move |mut stream: DuplexStream| {
         let report = report.clone();
@@ -107,7 +107,7 @@ async fn a_proxy_that_declines_or_babbles_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn without_a_proxy_the_server_itself_is_dialled() {
+pub(crate) async fn without_a_proxy_the_server_itself_is_dialled() {
     let servers = Servers::new(|_, _| Ok(ok("x")));
     let resolver = Answers::new(|_, _| Ok(ips(&["1.1.1.1"])));
     let guard = guard(Policy::default(), resolver, servers.clone());

@@ -12,7 +12,7 @@ use crate::support::{Answers, PUBLIC, Servers, guard, ips, ok, redirect};
 type Answer = io::Result<Vec<std::net::IpAddr>>;
 
 #[tokio::test]
-async fn a_name_is_resolved_once_and_what_was_judged_is_what_is_dialled() {
+pub(crate) async fn a_name_is_resolved_once_and_what_was_judged_is_what_is_dialled() {
     let resolver = Answers::new(|_, count| Ok(ips(&[[PUBLIC, "127.0.0.1"][count.min(1)]])));
     let asked = Arc::clone(&resolver.asked);
     let servers = Servers::saying("hello");
@@ -31,7 +31,7 @@ async fn a_name_is_resolved_once_and_what_was_judged_is_what_is_dialled() {
 }
 
 #[tokio::test]
-async fn each_hop_asks_anew_and_exactly_once() {
+pub(crate) async fn each_hop_asks_anew_and_exactly_once() {
     let resolver = Answers::new(|_, _| Ok(ips(&[PUBLIC])));
     let asked = Arc::clone(&resolver.asked);
     let servers = Servers::new(|_, request| {
@@ -52,7 +52,7 @@ async fn each_hop_asks_anew_and_exactly_once() {
 }
 
 #[tokio::test]
-async fn a_thousand_fetches_from_a_fickle_resolver_never_reach_loopback() {
+pub(crate) async fn a_thousand_fetches_from_a_fickle_resolver_never_reach_loopback() {
     let fickle = |_: &str, count: usize| Ok(ips(&[["127.0.0.1", PUBLIC][count % 2]]));
     let servers = Servers::saying("x");
     let guard = guard(Policy::default(), Answers::new(fickle), servers.clone());
@@ -70,7 +70,7 @@ async fn a_thousand_fetches_from_a_fickle_resolver_never_reach_loopback() {
 }
 
 #[tokio::test]
-async fn after_a_failed_connection_only_the_other_judged_addresses_are_tried() {
+pub(crate) async fn after_a_failed_connection_only_the_other_judged_addresses_are_tried() {
     let resolver = Answers::new(|_, count| {
         let answers: &[&str] = if count == 0 {
             &["1.1.1.1", "1.0.0.1"]
@@ -90,7 +90,7 @@ async fn after_a_failed_connection_only_the_other_judged_addresses_are_tried() {
 }
 
 #[tokio::test]
-async fn a_resolver_that_fails_or_knows_nothing_refuses() {
+pub(crate) async fn a_resolver_that_fails_or_knows_nothing_refuses() {
     let servfail: fn() -> Answer = || Err(io::Error::other("SERVFAIL from 10.0.0.53"));
     let nothing: fn() -> Answer = || Ok(Vec::new());
     let cases = [

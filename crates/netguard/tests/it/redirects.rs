@@ -16,7 +16,7 @@ async fn refusal(from: &str, location: &str) -> (Option<Refusal>, usize) {
 }
 
 #[tokio::test]
-async fn a_redirect_to_a_closed_place_is_refused_before_anybody_is_dialled() {
+pub(crate) async fn a_redirect_to_a_closed_place_is_refused_before_anybody_is_dialled() {
     let cases = [
         ("http://127.0.0.1/", Refusal::Address(Network::Loopback)),
         ("//127.0.0.1/", Refusal::Address(Network::Loopback)),
@@ -49,14 +49,14 @@ async fn a_redirect_to_a_closed_place_is_refused_before_anybody_is_dialled() {
 }
 
 #[tokio::test]
-async fn a_redirect_from_https_to_http_is_refused() {
-    // Over plain connections the rule itself can be seen; with TLS it is shown in `tls.rs`.
+async fn a_redirect_to_another_scheme_goes_through_all_rules() {
+    // The way back, from https to http, is shown in `tls.rs`.
     let (refused, _) = refusal("http://a.example/", "https://127.0.0.1/").await;
     assert_eq!(refused, Some(Refusal::Address(Network::Loopback)));
 }
 
 #[tokio::test]
-async fn a_loop_ends_at_the_limit() {
+pub(crate) async fn a_loop_ends_at_the_limit() {
     let (refused, dialled) = refusal("http://a.example/", "/").await;
     assert_eq!(refused, Some(Refusal::Redirect(RedirectFault::TooMany)));
     assert_eq!(dialled, 6, "the first and five redirects");
@@ -127,7 +127,7 @@ fn asks_for(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn after_303_and_after_301_or_302_of_a_post_comes_a_get_without_a_body() {
+pub(crate) async fn after_303_and_after_301_or_302_of_a_post_comes_a_get_without_a_body() {
     for status in [301, 302, 303] {
         let requests = post(status, &["/next"]).await;
         let [next] = requests.as_slice() else {
@@ -146,7 +146,7 @@ async fn after_303_and_after_301_or_302_of_a_post_comes_a_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn a_307_keeps_method_and_body_at_home_and_drops_everything_abroad() {
+pub(crate) async fn a_307_keeps_method_and_body_at_home_and_drops_everything_abroad() {
     let servers = Servers::new(|_, request| {
         let is_first = request.starts_with("POST /start");
         Ok(if is_first {
@@ -174,7 +174,7 @@ async fn a_307_keeps_method_and_body_at_home_and_drops_everything_abroad() {
 }
 
 #[tokio::test]
-async fn what_was_dropped_abroad_does_not_come_back_at_home() {
+pub(crate) async fn what_was_dropped_abroad_does_not_come_back_at_home() {
     let hops = &["http://b.example/abroad", "http://a.example/home"];
     let requests = post(302, hops).await;
     assert_eq!(requests.len(), 2, "{requests:?}");
@@ -187,7 +187,7 @@ async fn what_was_dropped_abroad_does_not_come_back_at_home() {
 }
 
 #[tokio::test]
-async fn nothing_but_status_and_location_moves_on() {
+pub(crate) async fn nothing_but_status_and_location_moves_on() {
     let hints = [
         "HTTP/1.1 200 OK\r\nrefresh: 0; url=http://127.0.0.1/\r\ncontent-length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nlocation: http://127.0.0.1/\r\ncontent-length: 0\r\n\r\n",
@@ -206,7 +206,7 @@ async fn nothing_but_status_and_location_moves_on() {
 }
 
 #[tokio::test]
-async fn a_location_that_cannot_be_read_is_a_typed_refusal() {
+pub(crate) async fn a_location_that_cannot_be_read_is_a_typed_refusal() {
     let two = "HTTP/1.1 302 Found\r\nlocation: /a\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n";
     let servers = Servers::new(move |_, _| Ok(two.to_owned()));
     let guarded = guard(Policy::default(), public(), servers);

@@ -135,7 +135,8 @@ fn url(host: &str, server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn sni_host_and_certificate_are_about_the_name_while_the_judged_address_is_dialled() {
+pub(crate) async fn sni_host_and_certificate_are_about_the_name_while_the_judged_address_is_dialled()
+ {
     let authority = Authority::new();
     let server = authority.server(&["site.example"], |_| ok("hello")).await;
     let guard = guard(Some(&authority), &[("site.example", &server)]);
@@ -157,7 +158,8 @@ async fn sni_host_and_certificate_are_about_the_name_while_the_judged_address_is
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_or_from_a_stranger_fails_before_anything_is_sent() {
+pub(crate) async fn a_certificate_for_another_name_or_from_a_stranger_fails_before_anything_is_sent()
+ {
     let authority = Authority::new();
     let wrong = authority
         .server(&["other.example", "127.0.0.1"], |_| ok("x"))
@@ -180,7 +182,7 @@ async fn a_certificate_for_another_name_or_from_a_stranger_fails_before_anything
 }
 
 #[tokio::test]
-async fn an_address_in_an_https_url_has_to_stand_in_the_certificate() {
+pub(crate) async fn an_address_in_an_https_url_has_to_stand_in_the_certificate() {
     let authority = Authority::new();
     let with = authority.server(&["127.0.0.1"], |_| ok("by address")).await;
     let without = authority.server(&["site.example"], |_| ok("x")).await;
@@ -196,7 +198,7 @@ async fn an_address_in_an_https_url_has_to_stand_in_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_redirect_from_https_to_http_is_refused() {
+pub(crate) async fn a_redirect_from_https_to_http_is_refused() {
     let authority = Authority::new();
     let server = authority
         .server(&["site.example"], |_| redirect(302, "http://b.example/"))
@@ -211,7 +213,7 @@ async fn a_redirect_from_https_to_http_is_refused() {
 }
 
 #[tokio::test]
-async fn each_hop_proves_its_own_name_over_its_own_connection() {
+pub(crate) async fn each_hop_proves_its_own_name_over_its_own_connection() {
     let authority = Authority::new();
     let end = authority.server(&["end.example"], |_| ok("the end")).await;
     let there = url("end.example", &end);

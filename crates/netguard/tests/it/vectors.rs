@@ -65,7 +65,7 @@ async fn a_vector_is_refused_by_the_rule_that_it_is_about() {
 }
 
 #[tokio::test]
-async fn no_refusal_tells_what_a_name_resolved_to() {
+pub(crate) async fn no_refusal_tells_what_a_name_resolved_to() {
     for vector in vectors() {
         let Err(refusal) = verdict(&vector).await else {
             continue;

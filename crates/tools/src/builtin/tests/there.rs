@@ -58,7 +58,10 @@ fn names(client: Option<Fake>) -> Vec<&'static str> {
 #[test]
 fn commands_are_for_models_whose_client_has_terminals() {
     assert_eq!(names(None), ["read", "write", "todo"]);
-    assert_eq!(names(Some(Fake::default())), ["read", "write", "bash", "todo"]);
+    assert_eq!(
+        names(Some(Fake::default())),
+        ["read", "write", "bash", "todo"]
+    );
     let files_only = Offers {
         terminal: false,
         ..Fake::default().offers
