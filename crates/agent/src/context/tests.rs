@@ -10,9 +10,9 @@ fn fold(events: &[(&str, Value)]) -> Vec<String> {
     let mut conversation = Conversation::default();
     for (kind, fields) in events {
         let event = Event::from_json(kind, &fields.to_string()).unwrap();
-        conversation.apply(&event, |_| "long text".to_owned());
+        conversation.apply(domain::EventSeq(1), &event, |_| "long text".to_owned());
     }
-    conversation.messages().iter().map(line).collect()
+    conversation.context().messages.iter().map(line).collect()
 }
 
 fn line(message: &Message) -> String {
