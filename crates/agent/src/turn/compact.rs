@@ -78,9 +78,10 @@ impl Turn {
 
     /// Makes the conversation shorter; says whether it became so.
     pub(super) async fn compact(&mut self, why: Why<'_>) -> Result<Compacted, Stopped> {
-        if let Some(why) = self.before_compacting().await? {
-            return Ok(Compacted::Stopped(why));
-        }
+        let wish = match self.before_compacting(why).await? {
+            Ok(wish) => wish,
+            Err(why) => return Ok(Compacted::Stopped(why)),
+        };
         let before = self.context().await?.tokens;
         let Plan { prune, cut } = self.plan().await?;
         let mut tokens = before;
@@ -97,7 +98,7 @@ impl Turn {
         let Some(cut) = cut else {
             return Ok(prune.map_or(Compacted::Not, |_| Compacted::Shorter));
         };
-        let text = self.summary(cut, why).await?;
+        let text = self.summary(cut, why, &wish).await?;
         let after = tokens.saturating_sub(cut.tokens) + tokens_in(text.len());
         let kind = CompactionKind::Summary;
         self.store(kind, cut.up_to, Some(text), (tokens, after))
@@ -107,14 +108,15 @@ impl Turn {
 
     /// The summary of what lies before the cut. If no model can write one and there is no way on
     /// without it, excerpts take its place.
-    async fn summary(&mut self, cut: Cut, why: Why<'_>) -> Result<String, Stopped> {
+    async fn summary(&mut self, cut: Cut, why: Why<'_>, wish: &str) -> Result<String, Stopped> {
         let context = self.context().await?;
         let older = context.messages.get(..cut.messages).unwrap_or_default();
         let focus = match why {
             Why::Wanted(focus) => focus,
             Why::Crowded | Why::Refused => "",
         };
-        let request = summary::request(older, focus, self.window());
+        let focus = [focus, wish].join("\n");
+        let request = summary::request(older, focus.trim(), self.window());
         let files = summary::files(older);
         let written = match self.ask_summary(request).await {
             Ok(written) if !written.trim().is_empty() => written,

@@ -10,6 +10,7 @@ use llm::{Chunk, Message, ToolCall};
 use serde_json::{Map, Value, json};
 use tools::Outcome;
 
+use super::compact::Why;
 use super::{Stopped, Turn, overhead, specs, unless_cancelled};
 use crate::hooks;
 use crate::report::{Note, Report};
@@ -167,11 +168,23 @@ impl Turn {
         Ok(said.stopped.is_some())
     }
 
-    /// Why the conversation must not be made shorter, if a hook says so.
-    pub(super) async fn before_compacting(&mut self) -> Result<Option<String>, Stopped> {
-        let fields = Map::new();
+    /// What hooks want a summary to mind, or why the conversation must not be made shorter.
+    pub(super) async fn before_compacting(
+        &mut self,
+        why: Why<'_>,
+    ) -> Result<Result<String, String>, Stopped> {
+        let trigger = match why {
+            Why::Crowded => "crowded",
+            Why::Refused => "refused",
+            Why::Wanted(_) => "wanted",
+        };
+        let mut fields = Map::new();
+        fields.insert("trigger".to_owned(), Value::from(trigger));
         let said = self.ask(HookPoint::SessionCompacting, None, fields).await?;
-        Ok(said.stopped)
+        Ok(match said.stopped {
+            Some(why) => Err(why),
+            None => Ok(said.context.unwrap_or_default()),
+        })
     }
 
     /// Has the hooks look at a call before anybody judges it. What they make of it is what is
@@ -266,11 +279,12 @@ impl Turn {
                 fields.insert("prompt".to_owned(), Value::from(text.clone()));
                 ran.event.prompt = Some(text);
             }
-            match (call, answer.context.take()) {
-                // It goes with the result: between calls and their results nothing may stand.
-                (Some(_), Some(text)) => add(&mut said.context, &text),
-                (None, context) => ran.event.context = context,
-                (Some(_), None) => {}
+            // Between calls and their results nothing may stand, so what is about a call goes with
+            // its result; and what a summary shall mind is for that alone.
+            let is_apart = call.is_some() || point == HookPoint::SessionCompacting;
+            match answer.context.take() {
+                Some(text) if is_apart => add(&mut said.context, &text),
+                context => ran.event.context = context,
             }
             if let Some(why) = ran.stopped {
                 self.tell_why(point, &why).await?;

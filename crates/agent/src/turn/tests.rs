@@ -1,6 +1,7 @@
 //! The loop, with a session that stores nothing and a client whose files answer when told to.
 
 mod compacting;
+mod hooked;
 mod world;
 
 use domain::event::StopReason;

@@ -273,6 +273,31 @@ expire
 }
 
 #[test]
+fn d_07_a_call_that_a_hook_refuses_does_not_run_whatever_the_rules_say() {
+    check(
+        "
+prompt go
+    notice
+    session.updated
+    user.message go
+    turn.started 1
+mode bypass
+    mode.changed bypass
+propose read:r! write:w! write:x
+    tool.use r
+    tool.use w
+    tool.use x
+    tool.result r Denied
+    tool.result w Denied
+finish r
+    rejected: its time has passed
+finish x
+    tool.result x Completed
+",
+    );
+}
+
+#[test]
 fn an_always_answer_is_remembered_and_plan_mode_overrides_it() {
     check(
         "

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::event::{AssistantMessage, UserMessage};
 use domain::event::{MessageKind, StopReason, Text, ToolResult, ToolUse, Usage, UsageRecorded};
-use domain::{CallId, Event, EventSeq, Limits, MessageId, Permit, SessionId, TurnError, TurnId};
+use domain::{CallId, Event, EventSeq, Limits, MessageId, Permit, TurnError, TurnId};
 use futures_util::stream;
 use llm::{Chunk, ChunkStream, Message, Model, ModelError, ModelRequest, ModelStop, ToolCall};
 use serde_json::json;
@@ -24,8 +24,9 @@ use super::super::{Room, TurnInput, run};
 use crate::budget::Budget;
 use crate::command::Command;
 use crate::context::Conversation;
-use crate::project::{Place, ProjectView};
-use crate::report::{Finished, Report, Verdict};
+use crate::project::{Operator, Place, ProjectView};
+use crate::report::{Finished, Note, Report, Verdict};
+use crate::settings::FileSettings;
 
 /// What the model does when it is asked.
 pub(super) type Play = Vec<Result<Chunk, ModelError>>;
@@ -73,6 +74,8 @@ pub(super) struct World {
     cancel: CancellationToken,
     reports: Option<mpsc::Receiver<Report>>,
     pub(super) command: Option<Command>,
+    /// The operator's file.
+    pub(super) settings: String,
     pub(super) limits: Limits,
     pub(super) events: Vec<Event>,
     text: String,
@@ -94,6 +97,7 @@ impl World {
             cancel: CancellationToken::new(),
             reports: None,
             command: None,
+            settings: String::new(),
             limits: Limits::default(),
             events: Vec::new(),
             text: String::new(),
@@ -130,17 +134,32 @@ impl World {
                 percent: self.limits.compact_percent,
             },
             command: self.command.take(),
-            view: ProjectView::new(Place {
-                session: SessionId::random(),
-                cwd: self.place.path().to_owned(),
-                is_local: false,
-                operator: Arc::default(),
-                hidden: Vec::new(),
-            }),
+            view: ProjectView::new(self.surroundings()),
             turn: TurnId(1),
         };
         tokio::spawn(run(input, reports, self.cancel.clone()));
         self.reports = Some(receiver);
+    }
+
+    fn surroundings(&self) -> Place {
+        let (settings, _) = FileSettings::parse(&self.settings).unwrap();
+        let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
+        Place {
+            session: domain::SessionId::random(),
+            cwd: self.place.path().to_owned(),
+            is_local: true,
+            operator: Arc::new(Operator {
+                settings,
+                environment: Arc::from([("PATH".to_owned(), path)]),
+                ..Operator::default()
+            }),
+            hidden: Vec::new(),
+        }
+    }
+
+    /// The text of a file beside the turn.
+    pub(super) fn file(&self, name: &str) -> String {
+        std::fs::read_to_string(self.place.path().join(name)).unwrap()
     }
 
     pub(super) fn cancel(&self) {
@@ -241,7 +260,13 @@ impl World {
                 assert_eq!(kind, MessageKind::Text);
                 self.text.push_str(&delta);
             }
-            Some(Report::Note(note)) => panic!("nobody asked for {note:?}"),
+            Some(Report::Note(Note::Hook(ran))) => {
+                self.end_message();
+                self.store(ran);
+            }
+            Some(Report::Note(note @ (Note::Expanded { .. } | Note::Told(_)))) => {
+                panic!("nothing to say of: {note:?}")
+            }
             Some(Report::Usage {
                 usage,
                 purpose,
