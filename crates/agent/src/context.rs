@@ -39,7 +39,8 @@ pub struct Conversation {
     waiting: Vec<(EventSeq, Piece)>,
     /// Bytes that a model reads.
     bytes: usize,
-    first_prompt: Option<String>,
+    /// What the person asked for first and last, and where.
+    first_prompt: Option<(EventSeq, String)>,
     last_prompt: Option<(EventSeq, String)>,
     counted: Option<Counted>,
 }
@@ -85,10 +86,10 @@ impl Conversation {
                 };
                 self.add(seq, Piece::Ended(outcome));
             }
+            Event::PromptExpanded(expanded) => self.reword(&expanded.text),
+            Event::HookRan(ran) => self.hooked(seq, ran),
             Event::UsageRecorded(recorded) => self.count(recorded),
             Event::Compaction(compaction) => self.compact(compaction),
-            Event::PromptExpanded(expanded) => self.reword(seq, &expanded.text),
-            Event::HookRan(ran) => self.hooked(seq, ran),
             Event::SessionCreated(_)
             | Event::SessionUpdated(_)
             | Event::PromptQueued(_)
@@ -125,15 +126,14 @@ impl Conversation {
     }
 
     /// About how many tokens a model reads in it: what the provider counted last, and a guess for
-    /// what came since.
+    /// what came since. A count that cannot be true is not believed: some servers leave out what
+    /// they had in their cache.
     fn tokens(&self) -> u64 {
-        match self.counted {
-            Some(counted) => {
-                let since = self.bytes.saturating_sub(counted.bytes);
-                counted.tokens + tokens_in(since)
-            }
-            None => tokens_in(self.bytes),
-        }
+        let guess = tokens_in(self.bytes);
+        self.counted.map_or(guess, |counted| {
+            let since = self.bytes.saturating_sub(counted.bytes);
+            (counted.tokens + tokens_in(since)).max(guess * 2 / 3)
+        })
     }
 
     /// About how much memory it holds.
@@ -147,9 +147,9 @@ impl Conversation {
         if Command::parse(&user.text).is_some() {
             return;
         }
-        let verbatim = head_of(&user.text, VERBATIM_BYTES_MAX);
-        self.first_prompt.get_or_insert_with(|| verbatim.clone());
-        self.last_prompt = Some((seq, verbatim));
+        let prompt = (seq, head_of(&user.text, VERBATIM_BYTES_MAX));
+        self.first_prompt.get_or_insert_with(|| prompt.clone());
+        self.last_prompt = Some(prompt);
         let (text, blocks) = (user.text.clone(), user.blocks.clone());
         self.add(seq, Piece::Prompted { text, blocks });
     }
@@ -229,7 +229,8 @@ impl Conversation {
     fn summary_message(&self, up_to: EventSeq, summary: &str) -> String {
         let mut text =
             String::from("The earlier part of this conversation was replaced by a summary.\n");
-        let first = self.first_prompt.as_deref().unwrap_or_default();
+        let first = self.first_prompt.as_ref();
+        let first = first.map(|(_, text)| text.as_str()).unwrap_or_default();
         if !first.is_empty() {
             text.push_str(&format!("\nThe user's first instruction was:\n{first}\n"));
         }

@@ -41,7 +41,7 @@ pub struct Surroundings {
     pub since: Option<Timestamp>,
 }
 
-/// The system prompt. What the project's own files say to agents comes after it, turn by turn.
+/// The system prompt. What the project's own files say to agents follows it, with each turn.
 #[must_use]
 pub fn system(surroundings: &Surroundings) -> String {
     let mut text = format!("{RULES}{PLANNING}\n\nThe environment:\n");
@@ -74,7 +74,7 @@ mod tests {
     use super::{Surroundings, system};
 
     #[test]
-    fn the_same_surroundings_give_the_same_words() {
+    fn the_same_surroundings_give_the_same_words_and_what_is_not_known_is_not_said() {
         let surroundings = Surroundings {
             cwd: "/w".to_owned(),
             others: vec!["/o".to_owned()],
@@ -86,6 +86,6 @@ mod tests {
         assert!(text.contains("Working directory: /w\nOther directories: /o\n"));
         assert!(text.contains("Git branch at the start: main\nDate at the start: 1970-01-01\n"));
         let bare = system(&Surroundings::default());
-        assert!(!bare.contains("branch at"));
+        assert!(!bare.contains("branch at") && !bare.contains("Date at"));
     }
 }

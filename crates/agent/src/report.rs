@@ -60,6 +60,17 @@ pub enum Report {
     Ended(TurnEnd),
 }
 
+/// The conversation as the model sees it.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// It.
+    pub messages: Arc<Vec<Message>>,
+    /// About how many tokens it is.
+    pub tokens: u64,
+    /// Whether the provider counted, which includes all that stands beside it in a call.
+    pub is_counted: bool,
+}
+
 /// Something that happens beside the conversation and belongs into the journal.
 #[derive(Clone, Debug)]
 pub enum Note {
@@ -74,17 +85,6 @@ pub enum Note {
     },
     /// A person should know this.
     Told(String),
-}
-
-/// The conversation as the model sees it.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// It.
-    pub messages: Arc<Vec<Message>>,
-    /// About how many tokens it is.
-    pub tokens: u64,
-    /// Whether the provider counted, which includes all that stands beside it in a call.
-    pub is_counted: bool,
 }
 
 /// A call the model wants, with the way to tell the turn whether it may run.

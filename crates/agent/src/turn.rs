@@ -2,7 +2,7 @@
 //!
 //! [`Turn::steps`] goes through the same stages again and again: may it go on ([`Budget`]), is there
 //! room (`compact`), one model call (`answer`), then the calls it asked for (`calls`: propose, run,
-//! store). Hooks look in before and after the stages (`hooked`).
+//! store). Whatever wants to look in before or after a stage does so there.
 
 mod answer;
 mod calls;
@@ -29,7 +29,7 @@ use crate::report::{Report, TurnEnd};
 
 use answer::Answered;
 pub use compact::Room;
-use compact::Why;
+use compact::{Compacted, Why};
 use hooked::Go;
 
 /// What a turn works with. The conversation itself it asks of the session, call by call.
@@ -111,25 +111,25 @@ struct Turn {
     gave_up_at: u64,
     view: ProjectView,
     turn: TurnId,
-    /// What is around the session as the turn begins.
     project: Arc<Project>,
     /// What the model has said in this step, as far as a hook wants to know.
     said: String,
 }
 
 impl Turn {
+    /// Looks around first, then does what was asked for.
     async fn go(
         &mut self,
         command: Option<Command>,
         budget: Budget,
     ) -> Result<StopReason, Stopped> {
         self.look_around().await?;
-        if let Some(Command::Compact { focus }) = command {
-            return self.compact_now(&focus).await;
-        }
-        match self.begin().await? {
-            Go::On => self.steps(budget).await,
-            Go::NoFurther => Ok(StopReason::Refusal),
+        match command {
+            Some(Command::Compact { focus }) => self.compact_now(&focus).await,
+            None => match self.begin().await? {
+                Go::On => self.steps(budget).await,
+                Go::NoFurther => Ok(StopReason::Refusal),
+            },
         }
     }
 
@@ -145,19 +145,19 @@ impl Turn {
                 return Ok(StopReason::Refusal);
             }
             let span = tracing::info_span!("model_call");
-            let answered = self.answer().instrument(span).await?;
-            budget = budget.spend_tokens(answered.usage);
-            if let Go::NoFurther = self.after_model(&answered.calls).await? {
+            let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
+            budget = budget.spend_tokens(usage);
+            if let Go::NoFurther = self.after_model(&calls).await? {
                 return Ok(StopReason::Refusal);
             }
-            if answered.calls.is_empty() {
-                let reason = stop_reason(answered.stop);
-                if reason == StopReason::EndTurn && self.is_held_up(&mut held_up).await? {
-                    continue;
-                }
-                return Ok(reason);
+            let is_over = calls.is_empty();
+            if is_over && stop == ModelStop::EndTurn && self.is_held_up(&mut held_up).await? {
+                continue;
             }
-            self.run_tools(answered.calls).await?;
+            if is_over {
+                return Ok(stop_reason(stop));
+            }
+            self.run_tools(calls).await?;
         }
     }
 
@@ -167,7 +167,7 @@ impl Turn {
         let context = self.room_to_answer().await?;
         match self.ask_model(context).await {
             Err(Stopped::Model(error @ ModelError::ContextTooLong)) => {
-                if !self.compact(Why::Refused).await? {
+                if self.compact(Why::Refused).await? != Compacted::Shorter {
                     return Err(Stopped::Model(error));
                 }
                 let context = self.context().await?;
@@ -180,11 +180,13 @@ impl Turn {
     /// The turn of `/compact`.
     async fn compact_now(&mut self, focus: &str) -> Result<StopReason, Stopped> {
         let before = self.context().await?.tokens;
-        let text = if self.compact(Why::Wanted(focus)).await? {
-            let after = self.context().await?.tokens;
-            format!("Compacted the conversation: about {before} tokens became {after}.")
-        } else {
-            "There is nothing to compact yet.".to_owned()
+        let text = match self.compact(Why::Wanted(focus)).await? {
+            Compacted::Shorter => {
+                let after = self.context().await?.tokens;
+                format!("Compacted the conversation: about {before} tokens became {after}.")
+            }
+            Compacted::Not => "There is nothing to compact yet.".to_owned(),
+            Compacted::Stopped(why) => format!("A hook did not let this be compacted: {why}"),
         };
         let kind = MessageKind::Text;
         self.report(Report::Text { kind, delta: text }).await?;

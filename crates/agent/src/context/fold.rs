@@ -5,8 +5,6 @@ use domain::{CallId, EventSeq};
 use llm::{Message, ToolCall, ToolOutcome};
 use serde_json::Value;
 
-use super::hooked;
-
 /// What a message of a call costs besides its words.
 const CALL_BYTES: usize = 64;
 
@@ -24,12 +22,6 @@ pub(super) enum Piece {
     Called(ToolCall),
     /// A call ended.
     Ended(ToolOutcome),
-    /// The newest prompt reads like this.
-    Reworded(String),
-    /// By a hook.
-    Remarked(String),
-    /// The newest prompt was not for the model.
-    Refused,
 }
 
 impl Piece {
@@ -40,8 +32,6 @@ impl Piece {
             Self::Said(text) => text.len(),
             Self::Called(call) => call_bytes(call),
             Self::Ended(outcome) => outcome.text.len(),
-            Self::Reworded(text) | Self::Remarked(text) => text.len(),
-            Self::Refused => 0,
         }
     }
 }
@@ -80,16 +70,6 @@ pub(super) fn append(
             return reaches(marks, seq);
         }
         (_, Piece::Ended(outcome)) => return end_call(messages, marks, seq, outcome),
-        (_, Piece::Reworded(text)) => return hooked::reword(messages, &text),
-        (_, Piece::Refused) => {
-            hooked::forget(messages);
-            return marks.truncate(messages.len());
-        }
-        (Some(Message::User { text, blocks }), Piece::Remarked(remark)) => {
-            hooked::remark(text, blocks, &remark);
-            return reaches(marks, seq);
-        }
-        (_, Piece::Remarked(remark)) => hooked::remarked(&remark),
         (_, Piece::Prompted { text, blocks }) => Message::User { text, blocks },
         (_, Piece::Said(text)) => Message::Assistant {
             text,

@@ -5,88 +5,93 @@ use domain::event::{HookPoint, HookRan};
 use llm::Message;
 use serde_json::{Value, json};
 
-use super::fold::Piece;
+use super::fold::{Mark, message_bytes};
 use super::{Conversation, VERBATIM_BYTES_MAX, head_of};
 
 impl Conversation {
-    /// Takes in what a hook did, at `seq`.
+    /// Takes in that a hook ran, at `seq`.
     pub(super) fn hooked(&mut self, seq: EventSeq, ran: &HookRan) {
-        let guards = matches!(
-            ran.event,
-            HookPoint::SessionStart | HookPoint::UserPromptSubmit
-        );
-        if guards && ran.stopped {
-            return self.refuse(seq);
+        if is_refused(ran) {
+            return self.forget_prompt();
         }
         if let Some(prompt) = &ran.prompt {
-            self.reword(seq, prompt);
+            self.reword(prompt);
         }
         if let Some(context) = &ran.context {
-            self.add(seq, Piece::Remarked(context.clone()));
+            self.remark(seq, context);
         }
     }
 
-    /// Has the model read `text` in place of the newest prompt.
-    pub(super) fn reword(&mut self, seq: EventSeq, text: &str) {
-        let verbatim = head_of(text, VERBATIM_BYTES_MAX);
-        let newest = self.last_prompt.take();
-        if newest.as_ref().map(|(_, typed)| typed) == self.first_prompt.as_ref() {
-            self.first_prompt = Some(verbatim.clone());
+    /// Has the model read `reworded` in place of the newest prompt; images and files in it stay.
+    pub(super) fn reword(&mut self, reworded: &str) {
+        let newest = self.settle().iter_mut().rev();
+        let prompt = newest.filter_map(|message| match message {
+            Message::User { text, blocks } => Some((text, blocks)),
+            Message::Assistant { .. } | Message::ToolResults(_) => None,
+        });
+        if let Some((text, blocks)) = { prompt }.next() {
+            reworded.clone_into(text);
+            blocks.retain(|block| block["type"] != "text");
+            blocks.insert(0, text_block(reworded));
         }
-        let at = newest.map_or(seq, |(at, _)| at);
-        self.last_prompt = Some((at, verbatim));
-        self.add(seq, Piece::Reworded(text.to_owned()));
+        let verbatim = head_of(reworded, VERBATIM_BYTES_MAX);
+        if let Some((seq, last)) = &mut self.last_prompt {
+            last.clone_from(&verbatim);
+            let first = self.first_prompt.as_mut();
+            if let Some((_, first)) = first.filter(|(first, _)| first == seq) {
+                *first = verbatim;
+            }
+        }
+        self.weigh();
     }
 
-    /// The newest prompt is kept from the model, with all that was said since.
-    fn refuse(&mut self, seq: EventSeq) {
-        let newest = self.last_prompt.take();
-        if newest.map(|(_, typed)| typed) == self.first_prompt {
+    /// Has the model read `remark` besides: with the prompt if that is the last word, else after it.
+    fn remark(&mut self, seq: EventSeq, remark: &str) {
+        let remark = format!("[from a hook]\n{remark}");
+        let messages = self.settle();
+        if let Some(Message::User { text, blocks }) = messages.last_mut() {
+            text.push_str("\n\n");
+            text.push_str(&remark);
+            blocks.push(text_block(&remark));
+        } else {
+            messages.push(Message::User {
+                blocks: vec![text_block(&remark)],
+                text: remark,
+            });
+            self.marks.push(Mark::at(seq));
+        }
+        self.weigh();
+    }
+
+    /// Forgets the newest prompt and what came after it.
+    fn forget_prompt(&mut self) {
+        let is_prompt = |message: &Message| matches!(message, Message::User { .. });
+        let messages = self.settle();
+        let kept = messages.iter().rposition(is_prompt);
+        let kept = kept.unwrap_or(messages.len());
+        messages.truncate(kept);
+        self.marks.truncate(kept);
+        if self.first_prompt == self.last_prompt {
             self.first_prompt = None;
         }
-        self.add(seq, Piece::Refused);
+        self.last_prompt = None;
+        self.weigh();
+    }
+
+    /// Counts anew how long it is. What the provider counted holds no longer.
+    fn weigh(&mut self) {
+        self.bytes = self.messages.iter().map(message_bytes).sum();
+        self.counted = None;
     }
 }
 
-/// Rewords the newest prompt; images and files in it stay.
-pub(super) fn reword(messages: &mut [Message], reworded: &str) {
-    let prompts = messages.iter_mut().filter_map(|message| match message {
-        Message::User { text, blocks } => Some((text, blocks)),
-        Message::Assistant { .. } | Message::ToolResults(_) => None,
-    });
-    if let Some((text, blocks)) = prompts.last() {
-        reworded.clone_into(text);
-        blocks.retain(|block| block["type"] != "text");
-        blocks.insert(0, text_block(reworded));
-    }
-}
-
-/// Adds a remark to a prompt that is the last word.
-pub(super) fn remark(text: &mut String, blocks: &mut Vec<Value>, remark: &str) {
-    let remark = marked(remark);
-    text.push_str("\n\n");
-    text.push_str(&remark);
-    blocks.push(text_block(&remark));
-}
-
-/// A remark that stands alone.
-pub(super) fn remarked(remark: &str) -> Message {
-    let text = marked(remark);
-    Message::User {
-        blocks: vec![text_block(&text)],
-        text,
-    }
-}
-
-/// Forgets the newest prompt and what came after it.
-pub(super) fn forget(messages: &mut Vec<Message>) {
-    let is_prompt = |message: &Message| matches!(message, Message::User { .. });
-    let newest = messages.iter().rposition(is_prompt);
-    messages.truncate(newest.unwrap_or(messages.len()));
-}
-
-fn marked(remark: &str) -> String {
-    format!("[from a hook]\n{remark}")
+/// Whether the prompt was kept from the model.
+fn is_refused(ran: &HookRan) -> bool {
+    let guards = matches!(
+        ran.event,
+        HookPoint::SessionStart | HookPoint::UserPromptSubmit
+    );
+    guards && ran.stopped
 }
 
 fn text_block(text: &str) -> Value {

@@ -19,16 +19,9 @@ use crate::report::{Finished, Proposal, Report, Verdict};
 /// A call on its way to its verdict.
 struct Proposed {
     call: ToolCall,
-    /// What a hook has the model read with its result.
+    /// What a hook wants the model to read with its result.
     context: Option<String>,
     verdict: oneshot::Receiver<Verdict>,
-}
-
-/// A call that ran, and what came of it.
-struct Ended {
-    call: ToolCall,
-    context: Option<String>,
-    outcome: Outcome,
 }
 
 /// A call that is over.
@@ -39,6 +32,13 @@ enum Ran {
     Denied,
     /// Nobody judges any more.
     Abandoned,
+}
+
+/// A call that ran.
+struct Ended {
+    call: ToolCall,
+    context: Option<String>,
+    outcome: Outcome,
 }
 
 impl Turn {
@@ -90,8 +90,8 @@ impl Turn {
         Ok(proposed)
     }
 
-    /// Runs calls that may overlap. What they found and the model is to be asked about comes last,
-    /// because there is one model.
+    /// Runs calls that may overlap. Those whose result the model or a hook is to look at are
+    /// looked at last, one by one: the others must not wait for that.
     async fn run_group(
         &mut self,
         group: Vec<Proposed>,
@@ -101,16 +101,22 @@ impl Turn {
         let runs = group.into_iter().map(|call| run_one(toolbox.clone(), call));
         let runs: Vec<_> = runs.collect();
         let mut running = stream::iter(runs).buffer_unordered(PARALLEL_CALLS_MAX);
-        let mut asking = Vec::new();
+        let mut to_look_at = Vec::new();
         while let Some(ran) = unless_cancelled(&self.cancel, running.next()).await? {
             match ran {
-                Ran::Ended(ended) if ended.outcome.question.is_some() => asking.push(ended),
-                Ran::Ended(ended) => stored.push(self.finished(ended).await?),
+                Ran::Ended(ended) => {
+                    let has_question = ended.outcome.question.is_some();
+                    if has_question || self.is_looked_at(&ended.call) {
+                        to_look_at.push(ended);
+                    } else {
+                        stored.push(self.finished(ended).await?);
+                    }
+                }
                 Ran::Denied => {}
                 Ran::Abandoned => return Err(Stopped::Abandoned),
             }
         }
-        for ended in asking {
+        for ended in to_look_at {
             let outcome = self.answered(ended.outcome).await?;
             stored.push(self.finished(Ended { outcome, ..ended }).await?);
         }

@@ -31,6 +31,17 @@ pub(super) enum Why<'a> {
     Wanted(&'a str),
 }
 
+/// Whether a conversation became shorter.
+#[derive(PartialEq, Eq)]
+pub(super) enum Compacted {
+    /// It did.
+    Shorter,
+    /// There was nothing to leave out.
+    Not,
+    /// A hook said no, and why.
+    Stopped(String),
+}
+
 /// The part of the window that stays as it is when the rest is summarised: one in ten tokens.
 const KEPT_PART: u64 = 10;
 
@@ -49,24 +60,29 @@ impl Turn {
             // It may still fit; if it does not, the model says so.
             Err(Stopped::Model(error)) => {
                 tracing::warn!(%error, "the conversation could not be summarised");
-                let context = self.context().await?;
-                // Trying again before it has grown a good deal would only fail again.
-                self.gave_up_at = context.tokens + self.window() / KEPT_PART;
-                Ok(context)
+                self.gave_up().await
             }
+            Ok(Compacted::Not | Compacted::Stopped(_)) => self.gave_up().await,
             Err(stopped) => Err(stopped),
-            Ok(_) => self.context().await,
+            Ok(Compacted::Shorter) => self.context().await,
         }
     }
 
+    /// The conversation as it is: trying again before it has grown a good deal would only fail
+    /// again.
+    async fn gave_up(&mut self) -> Result<Context, Stopped> {
+        let context = self.context().await?;
+        self.gave_up_at = context.tokens + self.window() / KEPT_PART;
+        Ok(context)
+    }
+
     /// Makes the conversation shorter; says whether it became so.
-    pub(super) async fn compact(&mut self, why: Why<'_>) -> Result<bool, Stopped> {
-        let before = self.context().await?.tokens;
-        let Some(wish) = self.before_compacting(why).await? else {
-            // Not asked again before it has grown a good deal.
-            self.gave_up_at = before + self.window() / KEPT_PART;
-            return Ok(false);
+    pub(super) async fn compact(&mut self, why: Why<'_>) -> Result<Compacted, Stopped> {
+        let wish = match self.before_compacting(why).await? {
+            Ok(wish) => wish,
+            Err(why) => return Ok(Compacted::Stopped(why)),
         };
+        let before = self.context().await?.tokens;
         let Plan { prune, cut } = self.plan().await?;
         let mut tokens = before;
         if let Some(prune) = prune {
@@ -76,18 +92,18 @@ impl Turn {
                 .await?;
             let context = self.context().await?;
             if why == Why::Crowded && !self.is_crowded(&context) {
-                return Ok(true);
+                return Ok(Compacted::Shorter);
             }
         }
         let Some(cut) = cut else {
-            return Ok(prune.is_some());
+            return Ok(prune.map_or(Compacted::Not, |_| Compacted::Shorter));
         };
         let text = self.summary(cut, why, &wish).await?;
         let after = tokens.saturating_sub(cut.tokens) + tokens_in(text.len());
         let kind = CompactionKind::Summary;
         self.store(kind, cut.up_to, Some(text), (tokens, after))
             .await?;
-        Ok(true)
+        Ok(Compacted::Shorter)
     }
 
     /// The summary of what lies before the cut. If no model can write one and there is no way on

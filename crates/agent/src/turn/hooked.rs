@@ -41,19 +41,17 @@ struct Said {
 }
 
 impl Turn {
-    /// Looks at what is around the session: its skills become tools, its words a part of the prompt.
+    /// Looks at what is around the session.
     pub(super) async fn look_around(&mut self) -> Result<(), Stopped> {
         let project = unless_cancelled(&self.cancel, self.view.look()).await?;
         for text in self.view.news(&project) {
             self.report(Report::Note(Note::Told(text))).await?;
         }
-        if !project.prompt.is_empty() {
-            let library = Arc::clone(&project.library);
-            self.toolbox = self.toolbox.clone().with_library(library);
-            self.tools = specs(&self.toolbox);
-            self.system = format!("{}{}", self.system, project.prompt).into();
-            self.overhead = overhead(&self.system, &self.tools);
-        }
+        let library = Arc::clone(&project.library);
+        self.toolbox = self.toolbox.clone().with_library(library);
+        self.tools = specs(&self.toolbox);
+        self.system = format!("{}{}", self.system, project.prompt).into();
+        self.overhead = overhead(&self.system, &self.tools);
         self.project = project;
         Ok(())
     }
@@ -170,11 +168,11 @@ impl Turn {
         Ok(said.stopped.is_some())
     }
 
-    /// What hooks want a summary to mind; `None` if one does not want the conversation shortened.
+    /// What hooks want a summary to mind, or why the conversation must not be made shorter.
     pub(super) async fn before_compacting(
         &mut self,
         why: Why<'_>,
-    ) -> Result<Option<String>, Stopped> {
+    ) -> Result<Result<String, String>, Stopped> {
         let trigger = match why {
             Why::Crowded => "crowded",
             Why::Refused => "refused",
@@ -184,8 +182,8 @@ impl Turn {
         fields.insert("trigger".to_owned(), Value::from(trigger));
         let said = self.ask(HookPoint::SessionCompacting, None, fields).await?;
         Ok(match said.stopped {
-            Some(_) => None,
-            None => Some(said.context.unwrap_or_default()),
+            Some(why) => Err(why),
+            None => Ok(said.context.unwrap_or_default()),
         })
     }
 
@@ -231,6 +229,11 @@ impl Turn {
             text.push_str(&remark);
         }
         Ok(Outcome { text, ..outcome })
+    }
+
+    /// Whether a hook wants to see how `call` ended.
+    pub(super) fn is_looked_at(&self, call: &ToolCall) -> bool {
+        !self.hooks_at(HookPoint::PostToolUse, Some(call)).is_empty()
     }
 
     fn hooks_at(&self, point: HookPoint, call: Option<&ToolCall>) -> Vec<crate::settings::Hook> {

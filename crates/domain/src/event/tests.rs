@@ -61,23 +61,6 @@ fn every_known_event_keeps_its_fields_and_its_name() {
         ),
         ("mode.changed", json!({"mode": "plan"})),
         (
-            "usage",
-            json!({"turn": 1, "purpose": "summary", "contextWindow": 9, "inputTokens": 3, "outputTokens": 4}),
-        ),
-        (
-            "plan.updated",
-            json!({"entries": [{"content": "a", "priority": "high", "status": "in_progress"}]}),
-        ),
-        (
-            "compaction",
-            json!({"kind": "pruned", "upTo": 9, "tokensBefore": 8, "tokensAfter": 7}),
-        ),
-        (
-            "compaction",
-            json!({"kind": "summary", "upTo": 9, "text": "s", "tokensBefore": 8, "tokensAfter": 7}),
-        ),
-        ("session.rewound", json!({"to": 4})),
-        (
             "result",
             json!({"turn": 1, "error": {"kind": "model_timeout", "message": "late"}}),
         ),
@@ -134,4 +117,32 @@ fn usage_keeps_all_its_counts_and_adds_up_what_is_known() {
     sum += older.usage;
     sum += recorded.usage;
     assert_eq!((sum.input_tokens, sum.cost_nano_usd), (19, Some(141_000)));
+}
+
+#[test]
+fn plans_compactions_and_rewinds_keep_their_fields_and_their_names() {
+    let examples = [
+        (
+            "usage",
+            json!({"turn": 1, "purpose": "summary", "contextWindow": 9, "sessionCostNanoUsd": 8, "inputTokens": 3, "outputTokens": 4}),
+        ),
+        (
+            "plan.updated",
+            json!({"entries": [{"content": "a", "priority": "high", "status": "in_progress"}]}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "pruned", "upTo": 9, "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "summary", "upTo": 9, "text": "s", "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        ("session.rewound", json!({"to": 4})),
+    ];
+    for (kind, fields) in examples {
+        let (event, again) = round_trip(kind, &fields);
+        assert!(!matches!(event, Event::Unknown(_)), "{kind}");
+        assert_eq!(again, fields, "{kind}");
+    }
 }

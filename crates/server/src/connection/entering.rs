@@ -193,8 +193,8 @@ impl Connection {
                 .map(|question| question.asked)
                 .collect(),
             attached_at: snapshot.head,
-            view: Some(view),
             config: snapshot.config,
+            view: Some(view),
             may_act: handle.may_act(),
             stop: stop.clone(),
         });

@@ -29,8 +29,8 @@ impl SessionActor {
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
     /// it offers that, else on the server. So is its model.
     pub(super) async fn start_turn(&mut self, prompter: Option<Prompter>) {
-        let system = self.system_prompt().await;
         let view = self.view();
+        let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
         let limits = &self.engine.limits;
         let Some(open) = &self.open else { return };

@@ -105,8 +105,8 @@ impl World {
             hidden: Vec::new(),
             gate: Arc::new(Gate::this_process_only()),
             web: None,
-            operator: Arc::default(),
             shell: None,
+            operator: Arc::default(),
         })
     }
 
