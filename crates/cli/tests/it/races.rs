@@ -254,6 +254,8 @@ async fn what_was_asked_before_the_end_of_input_is_answered() {
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
+        // What is told of the session besides answers nothing.
+        .filter(|id| !id.is_null())
         .collect();
     assert_eq!(answered, [1, 2]);
 }
