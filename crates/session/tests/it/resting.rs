@@ -54,6 +54,7 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         hidden: Vec::new(),
         gate: Arc::new(gate),
         web: None,
+        operator: Arc::default(),
         shell: None,
     });
     let new = NewSession {
