@@ -6,19 +6,25 @@
 //! [`Permit`](domain::Permit) that comes back. [`context`] folds a journal into what the model sees.
 
 pub mod budget;
+pub mod command;
 pub mod context;
 pub mod hooks;
+mod one_model;
 pub mod project;
+pub mod prompt;
 pub mod report;
 pub mod settings;
 pub mod turn;
 
 pub use budget::Budget;
+pub use command::Command;
 pub use context::Conversation;
+pub use one_model::OneModel;
 pub use project::{Operator, ProjectView};
-pub use report::{Note, Proposal, Report, TurnEnd, Verdict};
+pub use report::{Context, Finished, Note, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
-pub use llm::{Message, Model, Provider};
+pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::shell::Shell;
+pub use tools::surroundings::branch;
 pub use tools::web::Web;
 pub use tools::{Toolbox, client_side, library, progress, roots::Roots};

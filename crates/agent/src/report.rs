@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use domain::event::{HookRan, MessageKind, StopReason, ToolKind, ToolLocation, ToolStatus, Usage};
+use domain::event::{
+    Compaction, HookRan, MessageKind, PlanEntry, StopReason, ToolKind, ToolLocation, ToolStatus,
+    Usage, UsagePurpose,
+};
 use domain::{CallId, Permit, TurnError};
 use llm::{Message, Model};
 use serde_json::Value;
 use tokio::sync::oneshot;
+
+use crate::context::Plan;
 
 /// Something for the session to store. The session handles reports in the order they were sent.
 pub enum Report {
@@ -20,27 +25,50 @@ pub enum Report {
     /// Something happened beside the conversation.
     Note(Note),
     /// One model call used this much.
-    Usage(Usage),
+    Usage {
+        /// How much.
+        usage: Usage,
+        /// What for.
+        purpose: UsagePurpose,
+        /// How much the model takes at once.
+        context_window: u64,
+    },
     /// The model's view of everything stored so far is wanted.
     Context {
         /// Where to send it.
-        reply: oneshot::Sender<Arc<Vec<Message>>>,
+        reply: oneshot::Sender<Context>,
+    },
+    /// What could be left out of that view is wanted.
+    Plan {
+        /// How much of its end a summary must leave as it is.
+        keep_tokens: u64,
+        /// Where to send it.
+        reply: oneshot::Sender<Plan>,
+    },
+    /// The model is to be shown less from now on.
+    Compacted {
+        /// What is left out.
+        compaction: Compaction,
+        /// Told once it is stored.
+        stored: oneshot::Sender<()>,
     },
     /// The model wants these calls, in this order.
     Proposed(Vec<Proposal>),
     /// A call ended.
-    Finished {
-        /// Which one.
-        call: CallId,
-        /// How.
-        status: ToolStatus,
-        /// What came out.
-        text: String,
-        /// Told once the result is stored.
-        stored: oneshot::Sender<()>,
-    },
+    Finished(Finished),
     /// The turn is over. Nothing follows.
     Ended(TurnEnd),
+}
+
+/// The conversation as the model sees it.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// It.
+    pub messages: Arc<Vec<Message>>,
+    /// About how many tokens it is.
+    pub tokens: u64,
+    /// Whether the provider counted, which includes all that stands beside it in a call.
+    pub is_counted: bool,
 }
 
 /// Something that happens beside the conversation and belongs into the journal.
@@ -86,6 +114,20 @@ pub enum Verdict {
     Run(Permit),
     /// It may not.
     Denied,
+}
+
+/// How a call ended.
+pub struct Finished {
+    /// Which one.
+    pub call: CallId,
+    /// How.
+    pub status: ToolStatus,
+    /// What came out.
+    pub text: String,
+    /// The session's plan from now on, if the call made one.
+    pub plan: Option<Vec<PlanEntry>>,
+    /// Told once the result is stored.
+    pub stored: oneshot::Sender<()>,
 }
 
 /// How a turn ended, and what goes back to the session for the next one.

@@ -1,34 +1,51 @@
 //! The loop of one turn.
+//!
+//! [`Turn::steps`] goes through the same stages again and again: may it go on ([`Budget`]), is there
+//! room (`compact`), one model call (`answer`), then the calls it asked for (`calls`: propose, run,
+//! store). Whatever wants to look in before or after a stage does so there.
 
+mod answer;
+mod calls;
+mod compact;
 mod hooked;
 mod question;
+mod summary;
 
 use std::sync::Arc;
 
-use domain::event::{MessageKind, StopReason, ToolStatus, Usage};
+use domain::event::{MessageKind, StopReason};
 use domain::{FailureKind, TurnError, TurnId};
-use futures_util::StreamExt as _;
-use llm::{Chunk, ChunkStream, Model, ModelRequest, ModelStop, ToolCall, ToolSpec};
-use meters::{ModelCall, ToolRun};
-use tokio::sync::{mpsc, oneshot};
+use llm::{Model, ModelError, ModelStop, ToolSpec};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
+use crate::command::Command;
+use crate::context::tokens_in;
 use crate::project::{Project, ProjectView};
-use hooked::{Go, Prepared};
+use crate::report::{Report, TurnEnd};
 
-use crate::report::{Proposal, Report, TurnEnd, Verdict};
+use answer::Answered;
+pub use compact::Room;
+use compact::{Compacted, Why};
+use hooked::Go;
 
 /// What a turn works with. The conversation itself it asks of the session, call by call.
 pub struct TurnInput {
     /// The session's model.
     pub model: Box<dyn Model>,
+    /// What the model is told first.
+    pub system: Arc<str>,
     /// The session's tools.
     pub toolbox: Toolbox,
     /// How much it may do.
     pub budget: Budget,
+    /// How long the conversation may become.
+    pub room: Room,
+    /// What to do instead of answering.
+    pub command: Option<Command>,
     /// What is around the session.
     pub view: ProjectView,
     /// Its number.
@@ -42,21 +59,24 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
     let tools = specs(&input.toolbox);
     let mut turn = Turn {
         model: input.model,
+        overhead: overhead(&input.system, &tools),
+        system: input.system,
         toolbox: input.toolbox,
         tools,
+        room: input.room,
         reports,
         cancel,
         questions: 0,
-        system: Arc::from(SYSTEM_PROMPT),
+        gave_up_at: 0,
         view: input.view,
         turn: input.turn,
         project: Arc::default(),
         said: String::new(),
     };
-    let outcome = match turn.begin_and_go_on(input.budget).await {
+    let outcome = match turn.go(input.command, input.budget).await {
         Ok(reason) => Ok(reason),
         Err(Stopped::Cancelled) => Ok(StopReason::Cancelled),
-        Err(Stopped::Failed(error)) => Err(error),
+        Err(Stopped::Model(error)) => Err(error.to_turn_error()),
         Err(Stopped::Abandoned) => return,
     };
     let Turn { model, reports, .. } = turn;
@@ -69,20 +89,26 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
 /// Why a turn could not go on.
 enum Stopped {
     Cancelled,
-    Failed(TurnError),
+    /// The model failed.
+    Model(ModelError),
     /// The session no longer listens.
     Abandoned,
 }
 
 struct Turn {
     model: Box<dyn Model>,
+    system: Arc<str>,
     toolbox: Toolbox,
     tools: Arc<[ToolSpec]>,
+    room: Room,
+    /// About how many tokens the model reads besides the conversation.
+    overhead: u64,
     reports: mpsc::Sender<Report>,
     cancel: CancellationToken,
     /// Questions about finds that were asked so far.
     questions: usize,
-    system: Arc<str>,
+    /// No summary came about; none is tried again before the conversation is longer than this.
+    gave_up_at: u64,
     view: ProjectView,
     turn: TurnId,
     project: Arc<Project>,
@@ -91,11 +117,19 @@ struct Turn {
 }
 
 impl Turn {
-    /// Looks around first, then goes through the steps.
-    async fn begin_and_go_on(&mut self, budget: Budget) -> Result<StopReason, Stopped> {
-        match self.begin().await? {
-            Go::On => self.steps(budget).await,
-            Go::NoFurther => Ok(StopReason::Refusal),
+    /// Looks around first, then does what was asked for.
+    async fn go(
+        &mut self,
+        command: Option<Command>,
+        budget: Budget,
+    ) -> Result<StopReason, Stopped> {
+        self.look_around().await?;
+        match command {
+            Some(Command::Compact { focus }) => self.compact_now(&focus).await,
+            None => match self.begin().await? {
+                Go::On => self.steps(budget).await,
+                Go::NoFurther => Ok(StopReason::Refusal),
+            },
         }
     }
 
@@ -104,144 +138,72 @@ impl Turn {
         let mut held_up = 0;
         loop {
             budget = match budget.spend_step() {
-                Some(left) => left,
-                None => return Ok(StopReason::MaxTurnRequests),
+                Ok(left) => left,
+                Err(reason) => return Ok(reason),
             };
             if let Go::NoFurther = self.before_model().await? {
                 return Ok(StopReason::Refusal);
             }
             let span = tracing::info_span!("model_call");
-            let (calls, stop) = self.ask_model().instrument(span).await?;
+            let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
+            budget = budget.spend_tokens(usage);
             if let Go::NoFurther = self.after_model(&calls).await? {
                 return Ok(StopReason::Refusal);
             }
-            if calls.is_empty()
-                && stop == ModelStop::EndTurn
-                && self.is_held_up(&mut held_up).await?
-            {
+            let is_over = calls.is_empty();
+            if is_over && stop == ModelStop::EndTurn && self.is_held_up(&mut held_up).await? {
                 continue;
             }
-            if calls.is_empty() {
-                return Ok(match stop {
-                    ModelStop::EndTurn | ModelStop::ToolUse => StopReason::EndTurn,
-                    ModelStop::MaxTokens => StopReason::MaxTokens,
-                    ModelStop::Refusal => StopReason::Refusal,
-                });
+            if is_over {
+                return Ok(stop_reason(stop));
             }
             self.run_tools(calls).await?;
         }
     }
 
-    /// One model call, streamed into reports.
-    async fn ask_model(&mut self) -> Result<(Vec<ToolCall>, ModelStop), Stopped> {
-        let (reply, messages) = oneshot::channel();
-        self.report(Report::Context { reply }).await?;
-        let messages = messages.await.map_err(|_| Stopped::Abandoned)?;
-        let request = ModelRequest {
-            system: self.system.to_string(),
-            messages,
-            tools: Arc::clone(&self.tools),
-        };
-        let mut call = ModelCall::start();
-        let mut stream = self.model.stream(request);
-        let mut answer = Answer::default();
-        loop {
-            let chunk = match next_chunk(&mut stream, &self.cancel).await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(stopped) => {
-                    if matches!(stopped, Stopped::Failed(_)) {
-                        call.fail();
-                    }
-                    return Err(stopped);
+    /// One answer of the model. If it refuses the conversation as too long, it is asked once more
+    /// with a shorter one.
+    async fn answer(&mut self) -> Result<Answered, Stopped> {
+        let context = self.room_to_answer().await?;
+        match self.ask_model(context).await {
+            Err(Stopped::Model(error @ ModelError::ContextTooLong)) => {
+                if self.compact(Why::Refused).await? != Compacted::Shorter {
+                    return Err(Stopped::Model(error));
                 }
-            };
-            call.heard();
-            self.hear(&chunk);
-            if let Some(report) = answer.take(chunk) {
-                send(&self.reports, report).await?;
+                let context = self.context().await?;
+                self.ask_model(context).await
             }
+            answered => answered,
         }
-        drop(stream);
-        call.end();
-        if let Some(usage) = answer.usage {
-            self.report(Report::Usage(usage)).await?;
-        }
-        Ok((answer.calls, answer.stop))
     }
 
-    /// Has the calls judged together, then runs them one after the other.
-    async fn run_tools(&mut self, calls: Vec<ToolCall>) -> Result<(), Stopped> {
-        let mut verdicts = Vec::with_capacity(calls.len());
-        let mut proposals = Vec::with_capacity(calls.len());
-        for call in calls {
-            let Prepared {
-                call,
-                refused,
-                context,
-            } = self.before_tool(call).await?;
-            let (verdict, judged) = oneshot::channel();
-            let shown = self.toolbox.show(&call.name, &call.input);
-            proposals.push(Proposal {
-                call: call.id.clone(),
-                name: call.name.clone(),
-                input: call.input.clone(),
-                title: shown.title,
-                kind: shown.kind,
-                locations: shown.locations,
-                refused,
-                verdict,
-            });
-            verdicts.push((call, context, judged));
-        }
-        self.report(Report::Proposed(proposals)).await?;
-        let mut stored = Vec::new();
-        for (call, context, judged) in verdicts {
-            let verdict = unless_cancelled(&self.cancel, judged).await?;
-            let permit = match verdict.map_err(|_| Stopped::Abandoned)? {
-                Verdict::Run(permit) => permit,
-                Verdict::Denied => {
-                    meters::tool_denied(&call.name);
-                    continue;
-                }
-            };
-            let timed = ToolRun::start(&call.name);
-            let span = tracing::info_span!("tool_run", tool = timed.tool());
-            let run = self.toolbox.run(permit, &call.name, call.input.clone());
-            let outcome = unless_cancelled(&self.cancel, run.instrument(span)).await?;
-            timed.end(outcome.status);
-            let outcome = self.answered(outcome).await?;
-            let outcome = self.after_tool(&call, context, outcome).await?;
-            stored.push(self.finished(call.id, outcome.status, outcome.text).await?);
-        }
-        // The model sees results only once they are stored.
-        for told in stored {
-            unless_cancelled(&self.cancel, told)
-                .await?
-                .map_err(|_| Stopped::Abandoned)?;
-        }
-        Ok(())
-    }
-
-    async fn finished(
-        &mut self,
-        call: domain::CallId,
-        status: ToolStatus,
-        text: String,
-    ) -> Result<oneshot::Receiver<()>, Stopped> {
-        let (stored, told) = oneshot::channel();
-        self.report(Report::Finished {
-            call,
-            status,
-            text,
-            stored,
-        })
-        .await?;
-        Ok(told)
+    /// The turn of `/compact`.
+    async fn compact_now(&mut self, focus: &str) -> Result<StopReason, Stopped> {
+        let before = self.context().await?.tokens;
+        let text = match self.compact(Why::Wanted(focus)).await? {
+            Compacted::Shorter => {
+                let after = self.context().await?.tokens;
+                format!("Compacted the conversation: about {before} tokens became {after}.")
+            }
+            Compacted::Not => "There is nothing to compact yet.".to_owned(),
+            Compacted::Stopped(why) => format!("A hook did not let this be compacted: {why}"),
+        };
+        let kind = MessageKind::Text;
+        self.report(Report::Text { kind, delta: text }).await?;
+        Ok(StopReason::EndTurn)
     }
 
     async fn report(&mut self, report: Report) -> Result<(), Stopped> {
         send(&self.reports, report).await
+    }
+}
+
+/// Why the turn stopped when the model did.
+fn stop_reason(stop: ModelStop) -> StopReason {
+    match stop {
+        ModelStop::EndTurn | ModelStop::ToolUse => StopReason::EndTurn,
+        ModelStop::MaxTokens => StopReason::MaxTokens,
+        ModelStop::Refusal => StopReason::Refusal,
     }
 }
 
@@ -257,69 +219,8 @@ async fn unless_cancelled<T>(
     }
 }
 
-/// What has been gathered of the model's answer.
-struct Answer {
-    calls: Vec<ToolCall>,
-    usage: Option<Usage>,
-    stop: ModelStop,
-}
-
-impl Default for Answer {
-    fn default() -> Self {
-        Self {
-            calls: Vec::new(),
-            usage: None,
-            stop: ModelStop::EndTurn,
-        }
-    }
-}
-
-impl Answer {
-    /// Takes a chunk in; what clients should see at once comes back as a report.
-    fn take(&mut self, chunk: Chunk) -> Option<Report> {
-        match chunk {
-            Chunk::Text(delta) => {
-                return Some(Report::Text {
-                    kind: MessageKind::Text,
-                    delta,
-                });
-            }
-            Chunk::Thought(delta) => {
-                return Some(Report::Text {
-                    kind: MessageKind::Thought,
-                    delta,
-                });
-            }
-            Chunk::ToolCall(call) => self.calls.push(call),
-            // Providers count as they go; the last count is the whole one.
-            Chunk::Usage(usage) => self.usage = Some(usage),
-            Chunk::Stop(stop) => self.stop = stop,
-        }
-        None
-    }
-}
-
 async fn send(reports: &mpsc::Sender<Report>, report: Report) -> Result<(), Stopped> {
     reports.send(report).await.map_err(|_| Stopped::Abandoned)
-}
-
-/// The next chunk, unless the turn is cancelled first. The model's own deadlines end a silence.
-async fn next_chunk(
-    stream: &mut ChunkStream,
-    cancel: &CancellationToken,
-) -> Result<Option<Chunk>, Stopped> {
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => Err(Stopped::Cancelled),
-        chunk = stream.next() => match chunk {
-            None => Ok(None),
-            Some(Ok(chunk)) => Ok(Some(chunk)),
-            Some(Err(error)) => {
-                tracing::warn!(%error, "the model call failed");
-                Err(Stopped::Failed(error.to_turn_error()))
-            }
-        },
-    }
 }
 
 fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
@@ -337,6 +238,14 @@ pub fn vanished() -> TurnError {
     TurnError::new(FailureKind::ModelError, "the turn stopped unexpectedly")
 }
 
-/// What every model is told first. Project context comes with the context builder.
-const SYSTEM_PROMPT: &str = "You are a coding agent working in the user's directory through tools. \
-Paths may be relative to it. Be brief and exact, and say plainly when something failed or was not allowed.";
+/// About how many tokens stand beside the conversation in every call.
+fn overhead(system: &str, tools: &[ToolSpec]) -> u64 {
+    let tool_bytes = |tool: &ToolSpec| {
+        let schema = tool.input_schema.to_string();
+        tool.name.len() + tool.description.len() + schema.len()
+    };
+    tokens_in(system.len() + tools.iter().map(tool_bytes).sum::<usize>())
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,11 +10,10 @@ use auth::{Door, Gate};
 use domain::SessionId;
 use journal::FileStore;
 use server::Service;
-use session::{Engine, Sessions};
+use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::shell::Shell;
-use wire::acp::ModelChoice;
 
 use crate::settings::Settings;
 use crate::web;
@@ -40,8 +39,8 @@ pub(crate) async fn start(
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
     let models = Arc::clone(&choice.models);
-    let label = choice.provider.label().to_owned();
-    let model = format!("{label} ({})", choice.why);
+    let catalog: Arc<dyn Catalog> = choice.models;
+    let model = format!("{} ({})", choice.provider.label(), choice.why);
     let greeting = format!(
         "Fastness {}, answering with {model}.\n\n",
         env!("CARGO_PKG_VERSION")
@@ -55,6 +54,7 @@ pub(crate) async fn start(
     let sessions = Sessions::start(Engine {
         store,
         provider: choice.provider,
+        catalog: Arc::clone(&catalog),
         limits: settings.limits.clone(),
         greeting: settings.is_greeting.then_some(greeting),
         hidden: vec![data_dir.clone()],
@@ -71,10 +71,7 @@ pub(crate) async fn start(
         gate,
         door,
         limits: settings.limits.clone(),
-        model: ModelChoice {
-            value: label.clone(),
-            name: label,
-        },
+        catalog,
         data_dir,
         cwd: settings.cwd.clone(),
         tokens_changed: tokio::sync::watch::Sender::new(()),

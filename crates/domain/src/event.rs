@@ -13,8 +13,9 @@ use crate::ids::{CallId, EventSeq, MessageId, PermissionId, PrincipalId, PromptI
 mod parts;
 
 pub use parts::{
-    AnswerOutcome, HookOutcome, HookPoint, MessageKind, PermissionOption, PermissionOptionKind,
-    StopReason, Text, ToolKind, ToolLocation, ToolStatus, Usage,
+    AnswerOutcome, CompactionKind, HookOutcome, HookPoint, MessageKind, PermissionOption,
+    PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, StopReason, Text, ToolKind,
+    ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
 };
 
 /// Declares the event structs and the enum over them from one table of type names.
@@ -214,11 +215,32 @@ events! {
     }
     /// The session's permission mode changed.
     "mode.changed" => ModeChanged { mode: String }
-    /// Tokens used by one model call.
+    /// The whole plan as it is from here on; it replaces the one before.
+    "plan.updated" => PlanUpdated { entries: Vec<PlanEntry> }
+    /// Tokens used by one model call. `contextWindow` is how many the model can take at once,
+    /// `sessionCostNanoUsd` what the session has cost up to here as far as prices are known.
     "usage" => UsageRecorded {
         turn: TurnId,
+        #[serde(default, skip_serializing_if = "UsagePurpose::is_answer")]
+        purpose: UsagePurpose,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_window: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_cost_nano_usd: Option<u64>,
         #[serde(flatten)]
         usage: Usage,
+    }
+    /// From here on the model is shown less of what stands up to `upTo`: without the output of
+    /// tools, or only `text`, a summary of it. The events themselves stay. Tokens are estimates.
+    "compaction" => Compaction {
+        kind: CompactionKind,
+        up_to: EventSeq,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        #[serde(default)]
+        tokens_before: u64,
+        #[serde(default)]
+        tokens_after: u64,
     }
     /// A turn's end: a stop reason, or an error.
     "result" => TurnResult {
@@ -234,6 +256,9 @@ events! {
     "turn.interrupted" => TurnInterrupted { turn: TurnId }
     /// Recovery could not keep all that clients may have seen: cursors at or past `from` are void.
     "session.recovered" => SessionRecovered { epoch: u64, from: EventSeq }
+    /// What stands between `to` and here is undone: no model and no newcomer is shown it again.
+    /// The events stay, and what their tools did to the world is not taken back.
+    "session.rewound" => SessionRewound { to: EventSeq }
     /// This session began as a copy of another's first events and belongs to `owner` from here on.
     "session.forked" => SessionForked {
         from: String,

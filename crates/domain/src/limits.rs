@@ -71,6 +71,9 @@ pub const QUEUED_PROMPTS_MAX: usize = 16;
 /// Ended prompts whose `promptId` is remembered in memory; older ones are found in the journal.
 pub const PROMPT_IDS_REMEMBERED_MAX: usize = 1_024;
 
+/// Ends of turns that a session remembers to go back to; eight bytes each, and nobody undoes more.
+pub const TURN_ENDS_REMEMBERED_MAX: usize = 4_096;
+
 /// Requests of one connection that may wait for their answer.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
 
@@ -108,8 +111,9 @@ pub const HTTP2_RESETS_MAX: usize = 32;
 /// Sessions one `session/list` page shows.
 pub const LIST_PAGE_MAX: usize = 100;
 
-/// A conversation larger than this is read from the journal for each turn instead of kept.
-pub const CONVERSATION_CACHE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A conversation larger than this is read from the journal for each model call instead of kept:
+/// four times what the largest windows of today hold.
+pub const CONVERSATION_CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How long after a turn a session keeps its conversation and newest events in memory: a person
 /// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.
@@ -131,13 +135,35 @@ pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
 /// Bytes of one tool result in the journal.
 pub const TOOL_RESULT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Requests of ours that may wait for one client: a turn has one at a time and cleans up with two
-/// more, so this is hundreds of turns at work through one connection.
+/// Requests of ours that may wait for one client: a turn has [`PARALLEL_CALLS_MAX`] at a
+/// time and cleans up with two more, so this is a hundred turns at work through one connection.
 pub const CLIENT_REQUESTS_MAX: usize = 1_024;
 
 /// Bytes of a client's error message, and of its data, that the model is told: a client may send
 /// a whole frame of either.
 pub const CLIENT_ERROR_BYTES_MAX: usize = 4 * 1024;
+
+/// Most a summary of a conversation may say: far more than a good one does.
+pub const SUMMARY_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of one tool's output that whoever summarises is shown: how it began is what matters.
+pub const SUMMARY_OUTPUT_BYTES_MAX: usize = 2 * 1024;
+
+/// Entries of a plan: more is no plan that a person reads.
+pub const PLAN_ENTRIES_MAX: usize = 200;
+
+/// Bytes of one entry of a plan.
+pub const PLAN_ENTRY_BYTES_MAX: usize = 2 * 1024;
+
+/// Calls of one answer that run at the same time: enough to hide the wait for a disk or a client,
+/// few enough that one turn does not crowd out others.
+pub const PARALLEL_CALLS_MAX: usize = 8;
+
+/// Tokens of the newest tool output that pruning leaves alone: what the model works with now.
+pub const PRUNE_PROTECTED_TOKENS: u64 = 40_000;
+
+/// Tokens that pruning must free to be done at all: it costs the provider's prompt cache.
+pub const PRUNE_TOKENS_MIN: u64 = 20_000;
 
 /// Longest name of a terminal: it is sent back with every request about it.
 pub const TERMINAL_ID_BYTES_MAX: usize = 256;
@@ -331,6 +357,16 @@ pub struct Limits {
     pub requests_per_second: u32,
     /// Model calls in one turn.
     pub steps_max: u32,
+    /// Tokens, read and written, in one turn; 0 is no bound.
+    pub turn_tokens_max: u64,
+    /// Tokens, read and written, in one session; 0 is no bound.
+    pub session_tokens_max: u64,
+    /// Time after which a turn asks the model no more.
+    pub turn: Duration,
+    /// Tokens that count as a model's context window, if it is to be less than it is; 0 is as it is.
+    pub context_window: u64,
+    /// How full the window may be, in per cent, before the conversation is compacted; 0 is never.
+    pub compact_percent: u32,
     /// Free disk space below which prompts are refused, in bytes.
     pub disk_free_min: u64,
     /// Bytes of one WebSocket message or ACP POST.
@@ -372,6 +408,11 @@ impl Default for Limits {
             connections_per_token_max: 1_000,
             requests_per_second: 1_000,
             steps_max: 50,
+            turn_tokens_max: 0,
+            session_tokens_max: 0,
+            turn: seconds(24 * 3_600),
+            context_window: 0,
+            compact_percent: 80,
             disk_free_min: 256 * 1024 * 1024,
             message_bytes_max: 16 * 1024 * 1024,
             line_bytes_max: 64 * 1024 * 1024,
@@ -466,6 +507,14 @@ impl Limits {
                 Slot::Small(&mut self.requests_per_second),
             ),
             ("steps_max", Slot::Small(&mut self.steps_max)),
+            ("turn_tokens_max", Slot::Large(&mut self.turn_tokens_max)),
+            (
+                "session_tokens_max",
+                Slot::Large(&mut self.session_tokens_max),
+            ),
+            ("turn_ms", Slot::Time(&mut self.turn)),
+            ("context_window", Slot::Large(&mut self.context_window)),
+            ("compact_percent", Slot::Small(&mut self.compact_percent)),
             ("disk_free_min", Slot::Large(&mut self.disk_free_min)),
         ]
     }

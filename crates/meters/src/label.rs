@@ -115,7 +115,7 @@ labels! {
         New = "session/new", Load = "session/load", Resume = "session/resume",
         List = "session/list", Close = "session/close", Delete = "session/delete",
         Fork = "session/fork", Prompt = "session/prompt", SetMode = "session/set_mode",
-        SetConfigOption = "session/set_config_option", Other = "other",
+        SetConfigOption = "session/set_config_option", Rewind = "_fastness/session/rewind", Other = "other",
     }
 
     /// How a request was answered.

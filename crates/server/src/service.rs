@@ -6,7 +6,7 @@ use std::sync::Arc;
 use auth::{Credential, Door, Gate, Principal, Unauthorized};
 use domain::Limits;
 use domain::clock::Timestamp;
-use session::Sessions;
+use session::{Catalog, Config, ModelOption, Sessions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,8 +26,8 @@ pub struct Service {
     pub door: Door,
     /// Every bound.
     pub limits: Limits,
-    /// The model's name, as clients show it.
-    pub model: ModelChoice,
+    /// The models that sessions can choose.
+    pub catalog: Arc<dyn Catalog>,
     /// What no session may have as a root.
     pub data_dir: PathBuf,
     /// Beneath this, sessions of named tokens work.
@@ -44,6 +44,23 @@ pub struct Service {
     pub connections: TaskTracker,
 }
 
+/// What is set in a session, to be shown.
+pub(crate) struct Shown {
+    config: Config,
+    models: Vec<ModelChoice>,
+}
+
+impl Shown {
+    /// As ACP shows it.
+    pub(crate) fn settings(&self) -> Settings<'_> {
+        Settings {
+            mode: self.config.mode.name(),
+            model: &self.config.model,
+            models: &self.models,
+        }
+    }
+}
+
 impl Service {
     /// Admits a caller.
     ///
@@ -58,12 +75,15 @@ impl Service {
         self.slots.take(principal)
     }
 
-    /// A session's settings as ACP shows them.
-    pub(crate) fn settings<'a>(&'a self, mode: &'a str) -> Settings<'a> {
-        Settings {
-            mode,
-            model: &self.model.value,
-            models: std::slice::from_ref(&self.model),
+    /// What is set in a session, with what could be.
+    pub(crate) fn settings(&self, config: &Config) -> Shown {
+        let choice = |option: ModelOption| ModelChoice {
+            value: option.spec,
+            name: option.name,
+        };
+        Shown {
+            config: config.clone(),
+            models: self.catalog.options().into_iter().map(choice).collect(),
         }
     }
 

@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use crate::directory::{DirectoryLink, Engine};
 use crate::feed::Feed;
 use crate::handle::{
-    Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, DeleteReply,
-    Envelope, Mailbox, Presence, Prompt, Reply,
+    Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, Config,
+    DeleteReply, Envelope, Mailbox, Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, SessionState};
@@ -38,6 +38,7 @@ mod enter;
 mod life;
 mod project;
 mod running;
+mod settings;
 mod watched;
 
 pub use watched::adopt_traces_with;
@@ -86,6 +87,10 @@ pub(crate) struct SessionActor {
     /// What is around the session, once it has been asked for.
     view: Option<ProjectView>,
     model: Option<Box<dyn Model>>,
+    /// Another model was chosen while a turn had the old one.
+    is_model_changed: bool,
+    /// What the model is told first.
+    system: Option<Arc<str>>,
     conversation: Option<Conversation>,
     verdicts: HashMap<CallId, oneshot::Sender<Verdict>>,
     /// Who cannot answer which question.
@@ -252,10 +257,13 @@ impl SessionActor {
                 }
                 Err(kind) => reply(Err(CommandError::Failed(kind))),
             },
-            Envelope::Mode { reply } => {
-                let mode = self.open.as_ref().map(|open| open.state.mode());
-                reply(mode.ok_or(CommandError::Closed));
+            Envelope::SetModel { model, reply } => self.on_set_model(model, reply).await,
+            Envelope::Config { reply } => {
+                let state = self.readable();
+                let config = state.map(|state| Config::of(state, &self.engine));
+                reply(config.ok_or(CommandError::Closed));
             }
+            Envelope::Rewind { to, reply } => self.on_rewind(to, reply).await,
             Envelope::Answer {
                 question,
                 answer,
@@ -299,6 +307,8 @@ impl SessionActor {
         };
         let starts = open.state.running().is_none() && !open.state.has_queue();
         let (turn, queued_at) = (open.state.last_turn(), open.state.head().next());
+        let tokens_max = self.engine.limits.session_tokens_max;
+        let is_spent = tokens_max > 0 && open.state.usage().tokens() >= tokens_max;
         let (client, trace) = (prompt.client, prompt.trace);
         let prompter = Prompter {
             line,
@@ -312,6 +322,7 @@ impl SessionActor {
             prompt_id: prompt.prompt_id,
             queue: prompt.queue,
             greeting: self.engine.greeting.clone(),
+            is_spent,
         };
         let accepted = match self.try_stage(command) {
             Ok(()) if starts => {
@@ -324,7 +335,8 @@ impl SessionActor {
             }
             Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.decided_head())),
             Err(Rejected::QueueFull) => Err(CommandError::Limit("queued_prompts")),
-            Err(Rejected::Busy | Rejected::Late) => Err(CommandError::Busy),
+            Err(Rejected::Spent) => Err(CommandError::Limit("session_tokens")),
+            Err(Rejected::Busy | Rejected::Late | Rejected::Nothing) => Err(CommandError::Busy),
         };
         self.staged.after(move |stored| {
             reply(stored.map_err(CommandError::Failed).and(accepted));

@@ -3,8 +3,9 @@
 use auth::{Grant, Scope};
 use domain::{Cursor, EventSeq, SessionId};
 
+use crate::directory::Engine;
 use crate::feed::Head;
-use crate::handle::{AttachError, Entrance, From, Snapshot, TurnPhase};
+use crate::handle::{AttachError, Config, Entrance, From, Snapshot, TurnPhase};
 use crate::state::SessionState;
 
 /// Checks that `entrance` is let in, by itself or by what it was granted; gives what it may do.
@@ -49,6 +50,8 @@ pub(crate) fn start(state: &SessionState, head: &Head, from: From) -> (Cursor, O
             };
             let voided = state.voided_from(epoch).filter(|from| cursor.seq >= *from);
             let past_head = (cursor.seq > head.seq).then_some(EventSeq(1));
+            let undone = state.undone_from(cursor.seq);
+            let voided = voided.into_iter().chain(undone).min();
             match voided.or(past_head) {
                 Some(resync) => (at(EventSeq(resync.0.saturating_sub(1)), 0), Some(resync)),
                 None => (at(cursor.seq, cursor.offset), None),
@@ -68,7 +71,7 @@ pub(crate) fn phase(state: &SessionState) -> TurnPhase {
 
 /// How things stand now.
 pub(crate) fn snapshot(
-    state: &SessionState,
+    (state, engine): (&SessionState, &Engine),
     head: &Head,
     resync_from: Option<EventSeq>,
     was_loaded: bool,
@@ -77,7 +80,7 @@ pub(crate) fn snapshot(
         head: head.seq,
         epoch: head.epoch,
         resync_from,
-        mode: state.mode(),
+        config: Config::of(state, engine),
         questions: state.questions().to_vec(),
         turn: state.last_turn(),
         phase: phase(state),

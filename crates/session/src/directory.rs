@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Operator, Provider, Shell, Web};
+use agent::{Catalog, Operator, Provider, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
@@ -22,14 +22,17 @@ use crate::handle::{
     Mailbox,
 };
 use crate::standing::Standing;
+use crate::state::SessionState;
 use crate::store_task::blocking;
 
 /// What all sessions of a process share.
 pub struct Engine {
     /// Where journals are.
     pub store: FileStore,
-    /// Where models come from.
+    /// Where models come from, unless a session has chosen another.
     pub provider: Arc<dyn Provider>,
+    /// The models that a session can choose.
+    pub catalog: Arc<dyn Catalog>,
     /// Every bound.
     pub limits: Limits,
     /// What to say before a session's first prompt.
@@ -44,6 +47,16 @@ pub struct Engine {
     pub operator: Arc<Operator>,
     /// How commands run on the server; without it they do not.
     pub shell: Option<Shell>,
+}
+
+impl Engine {
+    /// The model that the next turn of a session uses: the one it has chosen while that is on
+    /// offer, else the process's own.
+    pub(crate) fn model_of(&self, state: &SessionState) -> String {
+        let chosen = state.model();
+        let chosen = chosen.filter(|spec| self.catalog.offered(spec).is_ok());
+        chosen.unwrap_or(self.provider.label()).to_owned()
+    }
 }
 
 /// How a new session shall be.

@@ -11,8 +11,9 @@ use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, Trac
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::directory::Engine;
 use crate::mode::Mode;
-use crate::state::{Fate, Question};
+use crate::state::{Fate, Question, SessionState};
 use crate::subscription::Subscription;
 
 /// How the session's answer gets back to whoever asked. Called by the session, so it must not
@@ -72,6 +73,33 @@ pub enum Answer {
     Unable,
 }
 
+/// What is set in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The permission mode.
+    pub mode: Mode,
+    /// The model that its next turn uses.
+    pub model: String,
+}
+
+impl Config {
+    pub(crate) fn of(state: &SessionState, engine: &Engine) -> Self {
+        Self {
+            mode: state.mode(),
+            model: engine.model_of(state),
+        }
+    }
+}
+
+/// How far back a session went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewound {
+    /// The last event that counts.
+    pub to: EventSeq,
+    /// The event that says so.
+    pub at: EventSeq,
+}
+
 /// Why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
@@ -84,6 +112,9 @@ pub enum CommandError {
     /// Something is full; the name says what.
     #[error("too many: {0}")]
     Limit(&'static str),
+    /// What was asked for cannot be; the words say why.
+    #[error("{0}")]
+    Invalid(&'static str),
     /// The session is not here any more.
     #[error("the session has closed")]
     Closed,
@@ -177,8 +208,8 @@ pub struct Snapshot {
     pub epoch: u64,
     /// Where the client must drop what it holds.
     pub resync_from: Option<EventSeq>,
-    /// The permission mode.
-    pub mode: Mode,
+    /// What is set.
+    pub config: Config,
     /// Open questions to ask this client too.
     pub questions: Vec<Question>,
     /// The newest turn.
@@ -279,9 +310,26 @@ impl SessionHandle {
         self.send(Envelope::SetMode { mode, reply });
     }
 
-    /// Asks for the permission mode.
-    pub fn mode(&self, reply: Reply<Result<Mode, CommandError>>) {
-        self.send(Envelope::Mode { reply });
+    /// Chooses another model for the turns to come.
+    pub fn set_model(&self, model: String, reply: Reply<Result<(), CommandError>>) {
+        if !self.may_act() {
+            return reply(Err(CommandError::Scope));
+        }
+        self.send(Envelope::SetModel { model, reply });
+    }
+
+    /// Asks what is set.
+    pub fn config(&self, reply: Reply<Result<Config, CommandError>>) {
+        self.send(Envelope::Config { reply });
+    }
+
+    /// Undoes everything after the turn that ended at, or last before, `to`. Refused while a turn
+    /// runs or waits.
+    pub fn rewind(&self, to: EventSeq, reply: Reply<Result<Rewound, CommandError>>) {
+        if !self.may_act() {
+            return reply(Err(CommandError::Scope));
+        }
+        self.send(Envelope::Rewind { to, reply });
     }
 
     /// Answers a permission question.
@@ -406,8 +454,16 @@ pub(crate) enum Envelope {
         mode: Mode,
         reply: Reply<Result<(), CommandError>>,
     },
-    Mode {
-        reply: Reply<Result<Mode, CommandError>>,
+    SetModel {
+        model: String,
+        reply: Reply<Result<(), CommandError>>,
+    },
+    Config {
+        reply: Reply<Result<Config, CommandError>>,
+    },
+    Rewind {
+        to: EventSeq,
+        reply: Reply<Result<Rewound, CommandError>>,
     },
     Answer {
         question: PermissionId,
@@ -450,14 +506,16 @@ impl Envelope {
                 let _ = reply.send(Err(match error {
                     CommandError::Limit(name) => AttachError::Limit(name),
                     CommandError::Failed(kind) => AttachError::Failed(kind),
-                    CommandError::Scope | CommandError::Busy | CommandError::Closed => {
-                        AttachError::NotFound
-                    }
+                    CommandError::Scope
+                    | CommandError::Busy
+                    | CommandError::Invalid(_)
+                    | CommandError::Closed => AttachError::NotFound,
                 }));
             }
             Self::Prompt { reply, .. } => reply(Err(error)),
-            Self::SetMode { reply, .. } => reply(Err(error)),
-            Self::Mode { reply } => reply(Err(error)),
+            Self::SetMode { reply, .. } | Self::SetModel { reply, .. } => reply(Err(error)),
+            Self::Config { reply } => reply(Err(error)),
+            Self::Rewind { reply, .. } => reply(Err(error)),
             Self::Close { reply, .. } => reply(Err(error)),
             Self::Delete { .. }
             | Self::DropQueued(_)

@@ -23,11 +23,11 @@ mod store_task;
 pub mod subscription;
 
 pub use actor::adopt_traces_with;
-pub use agent::{ProjectView, client_side, library};
+pub use agent::{Catalog, ModelOption, OneModel, ProjectView, client_side, library};
 pub use directory::{Engine, NewSession, Page, Sessions};
 pub use handle::{
-    Accepted, Answer, AttachError, Attached, CommandError, Entrance, From, Prompt, SessionHandle,
-    Snapshot, TurnPhase,
+    Accepted, Answer, AttachError, Attached, CommandError, Config, Entrance, From, Prompt, Rewound,
+    SessionHandle, Snapshot, TurnPhase,
 };
 pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;

@@ -9,6 +9,7 @@ use domain::event::{
     AnswerOutcome, MessageStarted, PermissionAsked, PermissionOption, PermissionOptionKind,
     StopReason, ToolUse, TurnResult, TurnStarted, Usage, UserMessage,
 };
+use domain::limits::TURN_ENDS_REMEMBERED_MAX;
 use domain::{
     CallId, Event, EventSeq, MessageId, PrincipalId, PromptId, TurnError, TurnId, ids::PermissionId,
 };
@@ -21,11 +22,16 @@ use crate::policy::Always;
 mod command;
 mod decide;
 mod prompts;
+mod rewind;
 
 pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
+pub use rewind::Rewind;
 
 use prompts::PromptLog;
+
+/// Bytes of the newest prompt that are kept: a command is short.
+const PROMPT_HEAD_BYTES_MAX: usize = 1024;
 
 /// Everything about a session that its rules need. Small: history stays in the journal.
 #[derive(Clone, Debug)]
@@ -48,6 +54,15 @@ pub struct SessionState {
     always: Vec<Always>,
     prompts: PromptLog,
     recoveries: Vec<Recovery>,
+    /// The model that was chosen for it, if one was.
+    model: Option<String>,
+    /// The beginning of what was prompted last.
+    prompt_head: String,
+    /// What all its model calls used.
+    usage: Usage,
+    /// Where turns ended that are not undone, oldest first.
+    turn_ends: VecDeque<EventSeq>,
+    rewinds: Vec<Rewind>,
 }
 
 /// The turn that runs.
@@ -128,6 +143,11 @@ impl Default for SessionState {
             always: Vec::new(),
             prompts: PromptLog::default(),
             recoveries: Vec::new(),
+            model: None,
+            prompt_head: String::new(),
+            usage: Usage::default(),
+            turn_ends: VecDeque::new(),
+            rewinds: Vec::new(),
         }
     }
 }
@@ -155,6 +175,30 @@ impl SessionState {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// The model that was chosen for it, if one was.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// What was prompted last, as much of it as a command may have.
+    #[must_use]
+    pub fn prompt_head(&self) -> &str {
+        &self.prompt_head
+    }
+
+    /// What all its model calls used.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// What was undone.
+    #[must_use]
+    pub fn rewinds(&self) -> &[Rewind] {
+        &self.rewinds
     }
 
     /// The newest event applied.
@@ -255,6 +299,8 @@ impl SessionState {
     /// Its turn follows in the same append. If the disk lost that, it never ran, and whoever sends
     /// it again must not have it twice in the conversation.
     fn heard(&mut self, message: &UserMessage) {
+        let end = message.text.floor_char_boundary(PROMPT_HEAD_BYTES_MAX);
+        self.prompt_head = message.text[..end].to_owned();
         if let Some(prompt_id) = &message.prompt_id {
             self.prompts.set(prompt_id, Fate::interrupted());
         }
@@ -273,6 +319,13 @@ impl SessionState {
             Event::SessionUpdated(updated) => {
                 if let Some(title) = &updated.title {
                     self.title = Some(title.clone());
+                }
+                let model = updated
+                    .config
+                    .as_ref()
+                    .and_then(|config| config.get("model"));
+                if let Some(model) = model.and_then(Value::as_str) {
+                    self.model = Some(model.to_owned());
                 }
             }
             Event::PromptQueued(queued) => self.queue.push_back(Queued {
@@ -309,15 +362,21 @@ impl SessionState {
                 self.mode = changed.mode.parse().unwrap_or_default();
             }
             Event::UsageRecorded(recorded) => {
+                self.usage += recorded.usage;
                 if let Some(running) = &mut self.running {
                     running.usage += recorded.usage;
                 }
             }
-            Event::TurnResult(result) => self.end_turn(Fate::Ended(outcome_of(result))),
+            Event::TurnResult(result) => {
+                self.end_turn(Fate::Ended(outcome_of(result)));
+                self.note_end(seq);
+            }
             Event::TurnInterrupted(_) => {
                 self.end_turn(Fate::interrupted());
+                self.note_end(seq);
                 self.interrupted = true;
             }
+            Event::SessionRewound(rewound) => self.rewind(rewound.to, seq),
             Event::SessionRecovered(recovered) => {
                 self.recoveries.push(Recovery {
                     epoch: recovered.epoch,
@@ -331,9 +390,26 @@ impl SessionState {
                 self.always.clear();
             }
             Event::UserMessage(message) => self.heard(message),
-            Event::HookRan(_) | Event::PromptExpanded(_) => {}
-            Event::SessionClosed(_) | Event::Unknown(_) => {}
+            Event::HookRan(_)
+            | Event::PromptExpanded(_)
+            | Event::PlanUpdated(_)
+            | Event::Compaction(_)
+            | Event::SessionClosed(_)
+            | Event::Unknown(_) => {}
         }
+    }
+
+    /// A turn ended at `seq`.
+    fn note_end(&mut self, seq: EventSeq) {
+        if self.turn_ends.len() >= TURN_ENDS_REMEMBERED_MAX {
+            self.turn_ends.pop_front();
+        }
+        self.turn_ends.push_back(seq);
+    }
+
+    fn rewind(&mut self, to: EventSeq, at: EventSeq) {
+        self.turn_ends.retain(|end| *end <= to);
+        self.rewinds.push(Rewind { to, at });
     }
 
     fn start_turn(&mut self, started: &TurnStarted) {

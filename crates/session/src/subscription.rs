@@ -11,6 +11,7 @@ use journal::{FileStore, Reader, StoreError, Stored};
 use tokio::sync::watch;
 
 use crate::feed::{Feed, Head, OpenText};
+use crate::state::Rewind;
 use crate::store_task::blocking;
 
 #[cfg(feature = "test-support")]
@@ -71,6 +72,8 @@ pub struct Subscription {
     in_message: bool,
     fetched: VecDeque<Arc<Stored>>,
     failures_seen: u64,
+    /// What was undone before this follower came.
+    rewinds: Arc<[Rewind]>,
 }
 
 impl Subscription {
@@ -94,7 +97,13 @@ impl Subscription {
             in_message,
             fetched,
             failures_seen,
+            rewinds: Arc::new([]),
         }
+    }
+
+    /// The same, without what these have undone.
+    pub(crate) fn passing_over(self, rewinds: Arc<[Rewind]>) -> Self {
+        Self { rewinds, ..self }
     }
 
     /// Where it stands.
@@ -109,6 +118,7 @@ impl Subscription {
         let (store, feed) = (self.store.clone(), Arc::clone(&self.feed));
         Self {
             failures_seen: self.failures_seen,
+            rewinds: Arc::clone(&self.rewinds),
             ..Self::new(self.id, store, feed, cursor)
         }
     }
@@ -176,6 +186,11 @@ impl Subscription {
         while let Some(stored) = self.fetched.front().cloned() {
             if batch.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX {
                 break;
+            }
+            if self.rewinds.iter().any(|rewind| rewind.undoes(stored.seq)) {
+                self.fetched.pop_front();
+                self.cursor.seq = stored.seq;
+                continue;
             }
             if let Some((message, kind, text)) = finished_message(&stored.event) {
                 if matches!(text, Text::Blob { .. }) && !batch.is_empty() {

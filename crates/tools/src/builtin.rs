@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::CallId;
-use domain::event::{ToolKind, ToolLocation, ToolStatus};
+use domain::event::{PlanEntry, ToolKind, ToolLocation, ToolStatus};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -18,6 +18,7 @@ mod bash;
 mod read;
 mod skill;
 mod slash_command;
+mod todo;
 mod web_fetch;
 mod web_search;
 mod write;
@@ -27,6 +28,7 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &read::Read,
     &write::Write,
     &bash::Bash,
+    &todo::Todo,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
     &skill::Skill,
@@ -51,6 +53,11 @@ pub trait Tool: Send + Sync {
 
     /// How a call of it is shown to a person.
     fn show(&self, input: &Value, roots: &Roots) -> Shown;
+
+    /// Whether a call of it changes nothing, so that others like it may run at the same time.
+    fn only_looks(&self) -> bool {
+        false
+    }
 
     /// How it runs on the server, if it does.
     fn here(&self) -> Option<&dyn RunsHere> {
@@ -167,6 +174,8 @@ pub struct Outcome {
     pub text: String,
     /// What the model shall be asked about `text`, its answer taking the place of it.
     pub question: Option<Question>,
+    /// The session's plan from now on.
+    pub plan: Option<Vec<PlanEntry>>,
 }
 
 /// A question about what a tool found, for the model alone and without the conversation.
@@ -197,6 +206,7 @@ impl Outcome {
             status,
             text,
             question: None,
+            plan: None,
         }
     }
 
@@ -204,6 +214,14 @@ impl Outcome {
     fn asking(self, question: Question) -> Self {
         Self {
             question: Some(question),
+            ..self
+        }
+    }
+
+    /// The same, with a plan that it made.
+    fn planning(self, plan: Vec<PlanEntry>) -> Self {
+        Self {
+            plan: Some(plan),
             ..self
         }
     }

@@ -19,6 +19,7 @@ pub mod roots;
 pub mod sandbox;
 pub mod shell;
 pub mod stamps;
+pub mod surroundings;
 mod toolbox;
 pub mod web;
 

@@ -106,6 +106,12 @@ impl Toolbox {
         }
     }
 
+    /// Whether a call of `name` changes nothing and may run beside others like it.
+    #[must_use]
+    pub fn only_looks(&self, name: &str) -> bool {
+        builtin::find(name).is_some_and(Tool::only_looks)
+    }
+
     /// Runs one permitted call to its end.
     ///
     /// The permit is used up; it must have been granted for this very call, which the caller shows

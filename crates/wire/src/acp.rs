@@ -23,16 +23,19 @@ mod updates;
 pub use agent_message::{AgentMessage, PermissionQuestion, SessionUpdate, decode_agent};
 pub use client_message::{
     Attach, ClientCapabilities, ClientInfo, ClientMessage, ConfigValue, Initialize, ListSessions,
-    McpServer, NewSession, Prompt, SessionRef, SetConfigOption, SetMode,
+    McpServer, NewSession, Prompt, Rewind, SessionRef, SetConfigOption, SetMode,
 };
 pub use decode::decode;
-pub use frames::{NoticeSeverity, TurnNotice, cancel_request, notice_update, turn_notification};
+pub use frames::{
+    NoticeSeverity, RewoundNotice, TurnNotice, cancel_request, notice_update, rewound_notification,
+    turn_notification,
+};
 pub use frames::{available_commands_update, config_option_update, current_mode_update};
 pub use meta::{FastnessMeta, ResumeToken, TurnState, TurnStatus, UpdateMeta};
 pub use permission::{PermissionReply, permission_outcome, permission_request};
 pub use results::{
     Attached, SessionEntry, empty_result, initialize_result, list_result, load_result,
-    new_session_result, prompt_result, resume_result, set_config_option_result,
+    new_session_result, prompt_result, resume_result, rewind_result, set_config_option_result,
 };
 pub use settings::{AvailableCommand, MODES, Mode, ModelChoice, Settings};
 pub use trace::trace_parent;

@@ -10,9 +10,9 @@ fn fold(events: &[(&str, Value)]) -> Vec<String> {
     let mut conversation = Conversation::default();
     for (kind, fields) in events {
         let event = Event::from_json(kind, &fields.to_string()).unwrap();
-        conversation.apply(&event, |_| "long text".to_owned());
+        conversation.apply(domain::EventSeq(1), &event, |_| "long text".to_owned());
     }
-    conversation.messages().iter().map(line).collect()
+    conversation.context().messages.iter().map(line).collect()
 }
 
 fn line(message: &Message) -> String {
@@ -74,4 +74,88 @@ fn a_turn_with_tools_reads_as_text_calls_results_text() {
             "assistant: long text []",
         ]
     );
+}
+
+#[test]
+fn d_07_what_hooks_and_commands_say_is_folded_in_and_a_refused_prompt_is_forgotten() {
+    let hook = |event: &str, fields: Value| {
+        let mut ran = json!({"event": event, "command": "c", "outcome": "ok", "ms": 1});
+        ran.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        ran
+    };
+    let refused = json!({"stopped": true, "outcome": "blocked"});
+    let rewritten = json!({"prompt": "two", "context": "night"});
+    let shown = fold(&[
+        ("user.message", json!({"text": "/fix 1", "blocks": []})),
+        (
+            "prompt.expanded",
+            json!({"turn": 1, "name": "fix", "text": "/fix 1\n\nFix 1"}),
+        ),
+        (
+            "assistant.message",
+            json!({"messageId": "m", "text": "Done."}),
+        ),
+        (
+            "hook.event",
+            hook("Stop", json!({"context": "test it", "stopped": true})),
+        ),
+        (
+            "assistant.message",
+            json!({"messageId": "n", "text": "Tested."}),
+        ),
+        ("user.message", json!({"text": "secret", "blocks": []})),
+        (
+            "assistant.message",
+            json!({"messageId": "o", "text": "A hook said no."}),
+        ),
+        ("hook.event", hook("UserPromptSubmit", refused)),
+        ("user.message", json!({"text": "one", "blocks": []})),
+        ("hook.event", hook("UserPromptSubmit", rewritten)),
+    ]);
+    assert_eq!(
+        shown,
+        [
+            "user: /fix 1\n\nFix 1",
+            "assistant: Done. []",
+            "user: [from a hook]\ntest it",
+            "assistant: Tested. []",
+            "user: two\n\n[from a hook]\nnight",
+        ]
+    );
+}
+
+#[test]
+fn d_07_what_a_hook_kept_from_the_model_is_not_quoted_in_a_summary() {
+    let mut conversation = Conversation::default();
+    let events = [
+        (
+            "user.message",
+            json!({"text": "tiger is the password", "blocks": []}),
+        ),
+        (
+            "hook.event",
+            json!({"event": "UserPromptSubmit", "command": "c", "outcome": "rewrote", "ms": 1, "prompt": "a polite question"}),
+        ),
+        (
+            "assistant.message",
+            json!({"messageId": "m", "text": "Answer."}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "summary", "upTo": 3, "text": "SUMMARY", "tokensBefore": 9, "tokensAfter": 1}),
+        ),
+    ];
+    for (at, (kind, fields)) in events.iter().enumerate() {
+        let event = Event::from_json(kind, &fields.to_string()).unwrap();
+        conversation.apply(domain::EventSeq(at as u64 + 1), &event, |_| String::new());
+    }
+    let shown: Vec<String> = conversation.context().messages.iter().map(line).collect();
+    let shown = shown.join("\n");
+    assert!(
+        shown.contains("SUMMARY") && !shown.contains("tiger"),
+        "{shown}"
+    );
+    assert!(shown.contains("a polite question"), "{shown}");
 }

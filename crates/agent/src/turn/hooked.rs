@@ -8,10 +8,10 @@ use domain::event::{HookPoint, MessageKind};
 use domain::limits::{HOOK_TEXT_BYTES_MAX, STOP_BLOCKS_MAX};
 use llm::{Chunk, Message, ToolCall};
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 use tools::Outcome;
 
-use super::{SYSTEM_PROMPT, Stopped, Turn, specs, unless_cancelled};
+use super::compact::Why;
+use super::{Stopped, Turn, overhead, specs, unless_cancelled};
 use crate::hooks;
 use crate::report::{Note, Report};
 
@@ -41,8 +41,8 @@ struct Said {
 }
 
 impl Turn {
-    /// Looks at what is around the session and has the prompt judged.
-    pub(super) async fn begin(&mut self) -> Result<Go, Stopped> {
+    /// Looks at what is around the session.
+    pub(super) async fn look_around(&mut self) -> Result<(), Stopped> {
         let project = unless_cancelled(&self.cancel, self.view.look()).await?;
         for text in self.view.news(&project) {
             self.report(Report::Note(Note::Told(text))).await?;
@@ -50,8 +50,14 @@ impl Turn {
         let library = Arc::clone(&project.library);
         self.toolbox = self.toolbox.clone().with_library(library);
         self.tools = specs(&self.toolbox);
-        self.system = format!("{SYSTEM_PROMPT}{}", project.prompt).into();
+        self.system = format!("{}{}", self.system, project.prompt).into();
+        self.overhead = overhead(&self.system, &self.tools);
         self.project = project;
+        Ok(())
+    }
+
+    /// Has the prompt judged.
+    pub(super) async fn begin(&mut self) -> Result<Go, Stopped> {
         if self.view.begin() {
             let said = self.ask(HookPoint::SessionStart, None, Map::new()).await?;
             if said.stopped.is_some() {
@@ -81,10 +87,8 @@ impl Turn {
 
     /// What the person typed.
     async fn prompt(&mut self) -> Result<String, Stopped> {
-        let (reply, messages) = oneshot::channel();
-        self.report(Report::Context { reply }).await?;
-        let messages = messages.await.map_err(|_| Stopped::Abandoned)?;
-        Ok(match messages.last() {
+        let context = self.context().await?;
+        Ok(match context.messages.last() {
             Some(Message::User { text, .. }) => text.clone(),
             Some(Message::Assistant { .. } | Message::ToolResults(_)) | None => String::new(),
         })
@@ -164,6 +168,25 @@ impl Turn {
         Ok(said.stopped.is_some())
     }
 
+    /// What hooks want a summary to mind, or why the conversation must not be made shorter.
+    pub(super) async fn before_compacting(
+        &mut self,
+        why: Why<'_>,
+    ) -> Result<Result<String, String>, Stopped> {
+        let trigger = match why {
+            Why::Crowded => "crowded",
+            Why::Refused => "refused",
+            Why::Wanted(_) => "wanted",
+        };
+        let mut fields = Map::new();
+        fields.insert("trigger".to_owned(), Value::from(trigger));
+        let said = self.ask(HookPoint::SessionCompacting, None, fields).await?;
+        Ok(match said.stopped {
+            Some(why) => Err(why),
+            None => Ok(said.context.unwrap_or_default()),
+        })
+    }
+
     /// Has the hooks look at a call before anybody judges it. What they make of it is what is
     /// judged, shown and stored.
     pub(super) async fn before_tool(&mut self, call: ToolCall) -> Result<Prepared, Stopped> {
@@ -206,6 +229,11 @@ impl Turn {
             text.push_str(&remark);
         }
         Ok(Outcome { text, ..outcome })
+    }
+
+    /// Whether a hook wants to see how `call` ended.
+    pub(super) fn is_looked_at(&self, call: &ToolCall) -> bool {
+        !self.hooks_at(HookPoint::PostToolUse, Some(call)).is_empty()
     }
 
     fn hooks_at(&self, point: HookPoint, call: Option<&ToolCall>) -> Vec<crate::settings::Hook> {
@@ -251,11 +279,12 @@ impl Turn {
                 fields.insert("prompt".to_owned(), Value::from(text.clone()));
                 ran.event.prompt = Some(text);
             }
-            match (call, answer.context.take()) {
-                // It goes with the result: between calls and their results nothing may stand.
-                (Some(_), Some(text)) => add(&mut said.context, &text),
-                (None, context) => ran.event.context = context,
-                (Some(_), None) => {}
+            // Between calls and their results nothing may stand, so what is about a call goes with
+            // its result; and what a summary shall mind is for that alone.
+            let is_apart = call.is_some() || point == HookPoint::SessionCompacting;
+            match answer.context.take() {
+                Some(text) if is_apart => add(&mut said.context, &text),
+                context => ran.event.context = context,
             }
             if let Some(why) = ran.stopped {
                 self.tell_why(point, &why).await?;

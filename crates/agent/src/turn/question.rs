@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
+use domain::event::UsagePurpose;
 use domain::limits::{QUESTIONS_PER_TURN_MAX, TOOL_RESULT_BYTES_MAX};
-use llm::{Chunk, Message, ModelRequest};
-use meters::ModelCall;
+use llm::{Message, ModelRequest};
 use tools::{Outcome, Question};
 
-use super::{Stopped, Turn, next_chunk, send};
-use crate::report::Report;
+use super::{Stopped, Turn};
 
 /// What the model is told before it reads somebody else's text.
 const READER_PROMPT: &str = "You answer one question about the document that follows it. Use only \
@@ -35,7 +34,7 @@ impl Turn {
                 let answer = format!("{place}\nRead for the question “{prompt}”:\n\n{answer}");
                 Ok(Outcome::completed(answer))
             }
-            Ok(_) | Err(Stopped::Failed(_)) => {
+            Ok(_) | Err(Stopped::Model(_)) => {
                 let note = "[the question could not be answered; this is the page itself]";
                 Ok(Outcome::completed(format!("{note}\n{}", outcome.text)))
             }
@@ -43,7 +42,7 @@ impl Turn {
         }
     }
 
-    /// One model call over one text. Only its words count.
+    /// One model call over one text.
     async fn ask_reader(&mut self, text: String) -> Result<String, Stopped> {
         let blocks = vec![serde_json::json!({"type": "text", "text": &text})];
         let request = ModelRequest {
@@ -51,34 +50,7 @@ impl Turn {
             messages: Arc::new(vec![Message::User { text, blocks }]),
             tools: Arc::new([]),
         };
-        let mut call = ModelCall::start();
-        let mut stream = self.model.stream(request);
-        let mut answer = String::new();
-        loop {
-            match next_chunk(&mut stream, &self.cancel).await {
-                Ok(None) => break,
-                Ok(Some(chunk)) => {
-                    call.heard();
-                    match chunk {
-                        Chunk::Text(piece) if answer.len() < TOOL_RESULT_BYTES_MAX => {
-                            answer.push_str(&piece);
-                        }
-                        Chunk::Usage(usage) => send(&self.reports, Report::Usage(usage)).await?,
-                        Chunk::Text(_)
-                        | Chunk::Thought(_)
-                        | Chunk::ToolCall(_)
-                        | Chunk::Stop(_) => {}
-                    }
-                }
-                Err(stopped) => {
-                    if matches!(stopped, Stopped::Failed(_)) {
-                        call.fail();
-                    }
-                    return Err(stopped);
-                }
-            }
-        }
-        call.end();
-        Ok(answer)
+        self.ask_apart(request, UsagePurpose::Reading, TOOL_RESULT_BYTES_MAX)
+            .await
     }
 }

@@ -167,6 +167,8 @@ fn texts(event: &Event) -> Texts<'_> {
         Event::ToolResult(event) => vec![&event.text],
         Event::SessionUpdated(event) => event.title.as_deref().into_iter().collect(),
         Event::SessionCreated(event) => vec![&event.cwd],
+        Event::Compaction(event) => event.text.as_deref().into_iter().collect(),
+        Event::PlanUpdated(event) => event.entries.iter().map(|e| e.content.as_str()).collect(),
         Event::ToolUse(event) => {
             let mut texts = vec![event.name.as_str(), event.title.as_str()];
             strings(&event.input, &mut texts);
@@ -190,6 +192,7 @@ fn texts(event: &Event) -> Texts<'_> {
         | Event::TurnResult(_)
         | Event::TurnInterrupted(_)
         | Event::SessionRecovered(_)
+        | Event::SessionRewound(_)
         | Event::SessionForked(_)
         | Event::SessionClosed(_) => Vec::new(),
     })

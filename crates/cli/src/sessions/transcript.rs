@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use domain::event::{
-    AnswerOutcome, HookOutcome, HookRan, PermissionOption, PermissionOptionKind, StopReason, Text,
-    ToolStatus, TurnResult, Usage,
+    AnswerOutcome, HookOutcome, HookRan, PermissionOption, PermissionOptionKind, PlanEntry,
+    PlanStatus, StopReason, Text, ToolStatus, TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
@@ -184,7 +184,10 @@ impl Transcript {
             | Event::TurnResult(_)
             | Event::TurnInterrupted(_)
             | Event::SessionRecovered(_)
+            | Event::SessionRewound(_)
             | Event::SessionForked(_)
+            | Event::PlanUpdated(_)
+            | Event::Compaction(_)
             | Event::SessionClosed(_)
             | Event::Unknown(_) => line(&stored.event),
         }
@@ -317,6 +320,19 @@ fn line(event: &Event) -> Piece<'_> {
         Event::PromptExpanded(event) => plain(format!("/{} was expanded", one_line(&event.name))),
         Event::HookRan(event) => hook(event),
         Event::ModeChanged(event) => plain(format!("mode {}", one_line(&event.mode))),
+        Event::SessionRewound(event) => plain(format!(
+            "undone: everything after event {} up to here",
+            event.to
+        )),
+        Event::Compaction(event) => plain(format!(
+            "compacted up to event {}: about {} tokens became {}",
+            event.up_to, event.tokens_before, event.tokens_after
+        )),
+        Event::PlanUpdated(event) => {
+            let is_done = |entry: &&PlanEntry| entry.status == PlanStatus::Completed;
+            let done = event.entries.iter().filter(is_done).count();
+            plain(format!("plan: {done} of {} done", event.entries.len()))
+        }
         Event::SessionForked(event) => plain(format!(
             "forked from {} at event {}",
             one_line(&event.from),

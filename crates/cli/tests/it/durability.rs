@@ -24,6 +24,7 @@ async fn d_1_a_conversation_survives_a_restart_and_the_model_sees_earlier_turns(
             "agent_message_chunk",
             "session_info_update",
             "user_message_chunk",
+            "usage_update",
             "agent_message_chunk"
         ]
     );

@@ -245,10 +245,21 @@ impl Usage {
     /// The price in US dollars, for people to read.
     #[must_use]
     pub fn cost_usd(&self) -> Option<f64> {
-        // Exact up to nine million dollars.
-        #[expect(clippy::cast_precision_loss, reason = "nobody pays 2^53 billionths")]
-        self.cost_nano_usd.map(|nanos| nanos as f64 / 1e9)
+        self.cost_nano_usd.map(nano_usd)
     }
+
+    /// Tokens read and written.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+/// Billionths of a dollar as dollars. Exact up to nine million of them.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "nobody pays 2^53 billionths")]
+pub fn nano_usd(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }
 
 impl std::ops::AddAssign for Usage {
@@ -272,4 +283,74 @@ impl std::ops::AddAssign for Usage {
 )]
 fn is_zero(value: &u64) -> bool {
     *value == 0
+}
+
+/// What a model call was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UsagePurpose {
+    /// The conversation itself: its tokens say how full the model's window is.
+    #[default]
+    Answer,
+    /// A question about something a tool found.
+    Reading,
+    /// A summary of the conversation.
+    Summary,
+}
+
+impl UsagePurpose {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde calls it with a reference"
+    )]
+    pub(super) fn is_answer(&self) -> bool {
+        *self == Self::Answer
+    }
+}
+
+/// How a conversation was made to fit its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompactionKind {
+    /// The output of old tool calls was left out.
+    Pruned,
+    /// A summary stands in for it.
+    Summary,
+}
+
+/// One thing to be done, as ACP's `PlanEntry`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanEntry {
+    /// What.
+    pub content: String,
+    /// How much it matters.
+    #[serde(default)]
+    pub priority: PlanPriority,
+    /// How far it is.
+    pub status: PlanStatus,
+}
+
+/// How much an entry of a plan matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlanPriority {
+    /// Without it the rest is no use.
+    High,
+    /// As usual.
+    #[default]
+    Medium,
+    /// Nice to have.
+    Low,
+}
+
+/// How far an entry of a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    /// Not begun.
+    Pending,
+    /// Being done.
+    InProgress,
+    /// Done.
+    Completed,
 }

@@ -118,3 +118,31 @@ fn usage_keeps_all_its_counts_and_adds_up_what_is_known() {
     sum += recorded.usage;
     assert_eq!((sum.input_tokens, sum.cost_nano_usd), (19, Some(141_000)));
 }
+
+#[test]
+fn plans_compactions_and_rewinds_keep_their_fields_and_their_names() {
+    let examples = [
+        (
+            "usage",
+            json!({"turn": 1, "purpose": "summary", "contextWindow": 9, "sessionCostNanoUsd": 8, "inputTokens": 3, "outputTokens": 4}),
+        ),
+        (
+            "plan.updated",
+            json!({"entries": [{"content": "a", "priority": "high", "status": "in_progress"}]}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "pruned", "upTo": 9, "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        (
+            "compaction",
+            json!({"kind": "summary", "upTo": 9, "text": "s", "tokensBefore": 8, "tokensAfter": 7}),
+        ),
+        ("session.rewound", json!({"to": 4})),
+    ];
+    for (kind, fields) in examples {
+        let (event, again) = round_trip(kind, &fields);
+        assert!(!matches!(event, Event::Unknown(_)), "{kind}");
+        assert_eq!(again, fields, "{kind}");
+    }
+}

@@ -131,6 +131,7 @@ pub(super) fn method_of(message: Option<&ClientMessage>, name: &str) -> Method {
         ClientMessage::Prompt(_) => Method::Prompt,
         ClientMessage::SetMode(_) => Method::SetMode,
         ClientMessage::SetConfigOption(_) => Method::SetConfigOption,
+        ClientMessage::Rewind(_) => Method::Rewind,
         ClientMessage::Cancel(_) | ClientMessage::CancelRequest(_) | ClientMessage::Unknown(_) => {
             Method::named(name).unwrap_or(Method::Other)
         }

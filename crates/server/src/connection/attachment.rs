@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use domain::event::{PermissionAsked, StopReason, Usage};
+use domain::event::{PermissionAsked, SessionUpdated, StopReason, Usage};
 use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
 use session::{
-    CommandError, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription, TurnOutcome,
+    CommandError, Config, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription,
+    TurnOutcome,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wire::acp::{self, ClientCapabilities, TurnNotice, TurnState, UpdateMeta};
+use wire::acp::{self, ClientCapabilities, RewoundNotice, TurnNotice, TurnState, UpdateMeta};
 use wire::rpc::{RequestId, RpcError};
 
 use super::answers::Answers;
@@ -73,6 +74,7 @@ pub(crate) fn command_error(error: &CommandError) -> RpcError {
         CommandError::Scope => RpcError::scope(),
         CommandError::Busy => RpcError::busy(),
         CommandError::Limit(name) => RpcError::limit(name),
+        CommandError::Invalid(why) => RpcError::invalid_params(*why),
         CommandError::Closed => RpcError::session_not_found(),
         CommandError::Failed(kind) => RpcError::turn_failed(&storage_error(*kind)),
     }
@@ -109,6 +111,8 @@ pub(crate) struct Pump {
     pub(crate) view: Option<ProjectView>,
     /// Events up to here are history.
     pub(crate) attached_at: EventSeq,
+    /// What was set when the client attached, and then as the stream tells.
+    pub(crate) config: Config,
     /// Whether the client may answer questions.
     pub(crate) may_act: bool,
     /// Fires when the client has left the session, or left altogether.
@@ -298,17 +302,33 @@ impl Pump {
             }
             other => self.updates(other, meta, cursor, frames),
         }
-        if let Event::ModeChanged(changed) = &stored.event
-            && is_live
-        {
-            let settings = self.service.settings(&changed.mode);
-            frames.push(Frame::once(acp::config_option_update(
-                self.session,
-                &settings,
-            )));
+        if is_live && self.is_reconfigured(&stored.event) {
+            let shown = self.service.settings(&self.config);
+            let update = acp::config_option_update(self.session, &shown.settings());
+            frames.push(Frame::once(update));
         }
         frames.extend(self.turn_notice(stored, cursor));
+        frames.extend(self.rewound_notice(stored, cursor));
         self.settle(&stored.event, frames);
+    }
+
+    /// Whether `event` changed what is set; takes note of it.
+    fn is_reconfigured(&mut self, event: &Event) -> bool {
+        if let Event::ModeChanged(changed) = event {
+            self.config.mode = changed.mode.parse().unwrap_or_default();
+            return true;
+        }
+        let Event::SessionUpdated(SessionUpdated {
+            config: Some(config),
+            ..
+        }) = event
+        else {
+            return false;
+        };
+        if let Some(model) = config.get("model").and_then(serde_json::Value::as_str) {
+            model.clone_into(&mut self.config.model);
+        }
+        true
     }
 
     /// The frames of an event that this client was sent before, but for those that are kept.
@@ -326,6 +346,7 @@ impl Pump {
         }
         self.updates(&stored.event, meta, cursor, frames);
         frames.extend(self.turn_notice(stored, cursor));
+        frames.extend(self.rewound_notice(stored, cursor));
     }
 
     /// The updates that tell of an event.
@@ -336,6 +357,10 @@ impl Pump {
         cursor: Cursor,
         frames: &mut Vec<Frame>,
     ) {
+        // ACP: only to clients that said they show it.
+        if matches!(event, Event::Compaction(_)) && !self.capabilities.compaction {
+            return;
+        }
         if let Event::UserMessage(message) = event {
             meta.prompt_id.clone_from(&message.prompt_id);
         }
@@ -417,6 +442,20 @@ impl Pump {
             return None;
         };
         Some(Frame::update(acp::turn_notification(&notice), cursor))
+    }
+
+    /// Tells a client that saw what was undone, and asked to be told, to drop it.
+    fn rewound_notice(&self, stored: &Stored, cursor: Cursor) -> Option<Frame> {
+        let Event::SessionRewound(rewound) = &stored.event else {
+            return None;
+        };
+        let notice = RewoundNotice {
+            session_id: self.session,
+            seq: stored.seq,
+            to: rewound.to,
+        };
+        let is_told = self.capabilities.turns && stored.seq > self.attached_at;
+        is_told.then(|| Frame::update(acp::rewound_notification(&notice), cursor))
     }
 
     /// The session has ended here; whatever still waits was cancelled with it.

@@ -194,6 +194,7 @@ impl Connection {
                 .map(|question| question.asked)
                 .collect(),
             attached_at: snapshot.head,
+            config: snapshot.config,
             view: Some(view),
             may_act: handle.may_act(),
             stop: stop.clone(),
@@ -231,7 +232,8 @@ impl Connection {
         if entry.is_read {
             return route;
         }
-        let settings = self.service.settings(snapshot.mode.name());
+        let shown = self.service.settings(&snapshot.config);
+        let settings = shown.settings();
         let sign = (entry.way != Way::New).then(|| acp::config_option_update(session, &settings));
         route.by_way_of(self.lanes.main(), sign)
     }
@@ -244,8 +246,9 @@ impl Connection {
         entry: Entry,
     ) -> Reply {
         let resume_token = resume_token.map(|token| ResumeToken::new(token.reveal()));
+        let shown = self.service.settings(&snapshot.config);
         let told = acp::Attached {
-            settings: self.service.settings(snapshot.mode.name()),
+            settings: shown.settings(),
             turn: TurnStatus {
                 id: snapshot.turn,
                 state: match snapshot.phase {

@@ -7,7 +7,8 @@ use auth::Scope;
 use domain::{EventSeq, FailureKind, MessageId, SessionId};
 use meters::label::Ignored;
 use session::client_side::ClientSide;
-use session::{Accepted, CommandError, Fate, Mode, NewSession};
+use session::handle::Reply;
+use session::{Accepted, CommandError, Fate, Mode, NewSession, Rewound};
 use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
 use wire::rpc::{RequestId, RpcError};
 
@@ -39,6 +40,7 @@ impl Connection {
             ClientMessage::Prompt(prompt) => self.prompt(id, prompt),
             ClientMessage::SetMode(set) => self.set_mode(id, set.session, &set.mode, Shape::Empty),
             ClientMessage::SetConfigOption(set) => self.set_config_option(id, &set),
+            ClientMessage::Rewind(rewind) => self.rewind(id, &rewind),
             ClientMessage::Cancel(_) | ClientMessage::CancelRequest(_) => {
                 self.answers
                     .error(&id, RpcError::invalid_request("this is a notification"));
@@ -159,6 +161,7 @@ impl Connection {
                         CommandError::Scope
                         | CommandError::Busy
                         | CommandError::Limit(_)
+                        | CommandError::Invalid(_)
                         | CommandError::Failed(_) => command_error(&error),
                     };
                     return answers.error(&id, refusal);
@@ -237,16 +240,8 @@ impl Connection {
                     .error(&id, RpcError::invalid_params(format!("{error}")));
             }
         };
-        let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
-        let reply = move |done: Result<(), CommandError>| match (done, shape) {
-            (Err(error), _) => answers.error(&id, command_error(&error)),
-            (Ok(()), Shape::Empty) => answers.result(&id, &acp::empty_result()),
-            (Ok(()), Shape::Options) => {
-                let settings = service.settings(mode.name());
-                answers.result(&id, &acp::set_config_option_result(&settings));
-            }
-        };
-        attachment.handle.set_mode(mode, Box::new(reply));
+        let answered = self.settings_answered(id, attachment, shape);
+        attachment.handle.set_mode(mode, answered);
     }
 
     fn set_config_option(&mut self, id: RequestId, set: &acp::SetConfigOption) {
@@ -257,23 +252,53 @@ impl Connection {
         };
         match set.option.as_str() {
             "mode" => self.set_mode(id, set.session, value, Shape::Options),
-            "model" if *value == self.service.model.value => {
-                // The only model there is, so nothing changes; the mode tells the rest.
+            "model" => {
                 let Some(attachment) = self.attached(&id, set.session) else {
                     return;
                 };
-                let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
-                attachment.handle.mode(Box::new(move |mode| match mode {
-                    Ok(mode) => {
-                        let settings = service.settings(mode.name());
-                        answers.result(&id, &acp::set_config_option_result(&settings));
-                    }
-                    Err(error) => answers.error(&id, command_error(&error)),
-                }));
+                let answered = self.settings_answered(id, attachment, Shape::Options);
+                attachment.handle.set_model(value.clone(), answered);
             }
-            "model" => self.refuse_option(id, set.session, "there is no such model"),
             _ => self.refuse_option(id, set.session, "the options are mode and model"),
         }
+    }
+
+    /// How a change of settings is answered: with what is set then, if the client wants to know.
+    fn settings_answered(
+        &self,
+        id: RequestId,
+        attachment: &Attachment,
+        shape: Shape,
+    ) -> Reply<Result<(), CommandError>> {
+        let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
+        let handle = attachment.handle.clone();
+        Box::new(move |done| match (done, shape) {
+            (Err(error), _) => answers.error(&id, command_error(&error)),
+            (Ok(()), Shape::Empty) => answers.result(&id, &acp::empty_result()),
+            (Ok(()), Shape::Options) => handle.config(Box::new(move |config| match config {
+                Ok(config) => {
+                    let shown = service.settings(&config);
+                    let result = acp::set_config_option_result(&shown.settings());
+                    answers.result(&id, &result);
+                }
+                Err(error) => answers.error(&id, command_error(&error)),
+            })),
+        })
+    }
+
+    fn rewind(&mut self, id: RequestId, rewind: &acp::Rewind) {
+        let Some(attachment) = self.attached(&id, rewind.session) else {
+            return;
+        };
+        let (answers, waiting) = (Arc::clone(&self.answers), Arc::clone(&attachment.waiting));
+        let reply = move |rewound: Result<Rewound, CommandError>| match rewound {
+            // Whoever undoes is first sent what it undoes, so that it knows what to drop.
+            Ok(Rewound { to, at }) => {
+                waiting.answer_after(at, id, Ok(acp::rewind_result(to, at)));
+            }
+            Err(error) => answers.error(&id, command_error(&error)),
+        };
+        attachment.handle.rewind(rewind.to, Box::new(reply));
     }
 
     fn refuse_option(&mut self, id: RequestId, session: SessionRef, why: &str) {

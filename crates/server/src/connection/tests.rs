@@ -8,10 +8,9 @@ use domain::{ConnectionId, Limits};
 use journal::FileStore;
 use journal::storage::power::PowerStorage;
 use llm::{Model, Provider};
-use session::{Engine, Sessions};
+use session::{Catalog, Engine, OneModel, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wire::acp::ModelChoice;
 
 use super::lanes::Lanes;
 use super::outbox::{Frame, Gone, Next, Outbox};
@@ -39,9 +38,12 @@ fn service() -> Service {
         ..Limits::default()
     };
     let gate = Arc::new(Gate::this_process_only());
+    let provider: Arc<dyn Provider> = Arc::new(NoModel);
+    let catalog: Arc<dyn Catalog> = Arc::new(OneModel(Arc::clone(&provider)));
     let sessions = Sessions::start(Engine {
         store: FileStore::with_storage(Arc::new(PowerStorage::new(1))),
-        provider: Arc::new(NoModel),
+        catalog: Arc::clone(&catalog),
+        provider,
         limits: limits.clone(),
         greeting: None,
         hidden: Vec::new(),
@@ -56,10 +58,7 @@ fn service() -> Service {
         door: Door::new(0, &[], &[]),
         slots: Slots::new(&limits),
         limits,
-        model: ModelChoice {
-            value: "none".to_owned(),
-            name: "none".to_owned(),
-        },
+        catalog,
         data_dir: "/nowhere".into(),
         cwd: "/".into(),
         tokens_changed: tokio::sync::watch::Sender::new(()),

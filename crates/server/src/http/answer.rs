@@ -59,6 +59,7 @@ pub(super) fn command_refusal(error: &CommandError) -> Response {
         CommandError::Scope => refusal(StatusCode::FORBIDDEN, "forbidden_scope", &message),
         CommandError::Busy => refusal(StatusCode::CONFLICT, "busy", &message),
         CommandError::Limit(name) => limited(name),
+        CommandError::Invalid(_) => refusal(StatusCode::BAD_REQUEST, "invalid_request", &message),
         CommandError::Closed => not_found(),
         CommandError::Failed(kind) => failed(*kind),
     }

@@ -77,15 +77,18 @@ impl SessionActor {
     fn stored(&mut self, stored: &[Arc<Stored>], after: Vec<After>) {
         if let Some(conversation) = &mut self.conversation {
             let mut long = false;
+            let mut rewound = false;
             for event in stored {
-                conversation.apply(&event.event, |_| {
+                rewound |= matches!(event.event, Event::SessionRewound(_));
+                conversation.apply(event.seq, &event.event, |_| {
                     long = true;
                     String::new()
                 });
             }
-            // A message too long for memory is read back when the model needs it.
+            // A message too long for memory is read back when the model needs it, and so is what a
+            // compaction replaced before it was undone.
             let too_large = conversation.bytes() > domain::limits::CONVERSATION_CACHE_BYTES_MAX;
-            if long || too_large {
+            if long || rewound || too_large {
                 self.conversation = None;
             }
         }

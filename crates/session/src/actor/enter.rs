@@ -42,8 +42,9 @@ impl SessionActor {
             .map(|read_only| read_only.damaged_at);
         let snapshot = Snapshot {
             damaged_at,
-            ..attach::snapshot(state, &head, resync, self.attaches > 1)
+            ..attach::snapshot((state, &self.engine), &head, resync, self.attaches > 1)
         };
+        let rewinds = Arc::from(state.rewinds());
         let id = AttachmentId(self.attaches);
         let known = grant.as_ref().map(|grant| grant.line).or(entrance.after);
         let line = known.unwrap_or_else(|| self.resume.tokens.new_line());
@@ -69,7 +70,7 @@ impl SessionActor {
                 self.mailbox_sender.clone(),
                 presence,
             ),
-            subscription: Subscription::new(self.id, store, feed, cursor),
+            subscription: Subscription::new(self.id, store, feed, cursor).passing_over(rewinds),
             snapshot,
             view,
             // Without one it can still come back as whoever it is.

@@ -59,6 +59,8 @@ impl SessionActor {
             open_kind: None,
             view: None,
             model: None,
+            is_model_changed: false,
+            system: None,
             conversation: None,
             verdicts: HashMap::new(),
             unable: HashMap::new(),
@@ -122,7 +124,9 @@ impl SessionActor {
                     | Envelope::DropQueued(_)
                     | Envelope::CancelTurn(_)
                     | Envelope::SetMode { .. }
-                    | Envelope::Mode { .. }
+                    | Envelope::SetModel { .. }
+                    | Envelope::Config { .. }
+                    | Envelope::Rewind { .. }
                     | Envelope::Answer { .. }
                     | Envelope::ClientBack { .. }
                     | Envelope::Close { .. }
@@ -267,7 +271,7 @@ impl SessionActor {
             .is_some_and(|open| open.state.running().is_some())
         {
             let prompter = self.next_prompter.take();
-            self.start_turn(prompter);
+            self.start_turn(prompter).await;
         } else {
             // Nothing runs and nothing waits, so nobody's prompt does.
             self.next_prompter = None;

@@ -1,10 +1,12 @@
 //! The running turn: starting it, storing what it reports, ending it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
-use agent::turn::{self, TurnInput};
-use agent::{Budget, Conversation, Message, Proposal, Report, Roots, Shell, Toolbox, Web};
+use agent::prompt::{self, Surroundings};
+use agent::turn::{self, Room, TurnInput};
+use agent::{Budget, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason};
 use domain::limits::{
@@ -12,7 +14,7 @@ use domain::limits::{
 };
 use domain::{EventSeq, MessageId};
 use journal::StoreError;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -25,35 +27,36 @@ impl SessionActor {
     /// Starts the turn that the journal says is running.
     ///
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
-    /// it offers that, else on the server.
-    pub(super) fn start_turn(&mut self, prompter: Option<Prompter>) {
+    /// it offers that, else on the server. So is its model.
+    pub(super) async fn start_turn(&mut self, prompter: Option<Prompter>) {
         let view = self.view();
+        let system = self.system_prompt().await;
+        let model = self.model.take().unwrap_or_else(|| self.open_model());
+        let limits = &self.engine.limits;
         let Some(open) = &self.open else { return };
-        let model = self
-            .model
-            .take()
-            .unwrap_or_else(|| self.engine.provider.open());
-        let others = open
-            .state
-            .additional_directories()
-            .iter()
-            .map(Into::into)
-            .collect();
+        let others = open.state.additional_directories().iter();
+        let others = others.map(Into::into).collect();
         let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone());
         let turn = open.state.last_turn();
         let started_by = prompter.as_ref().map(|prompter| prompter.line);
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
         let client = prompter.and_then(|prompter| prompter.client);
-        let seat = client.map(|client| ClientSeat::new(client, self.engine.limits.client_back));
+        let seat = client.map(|client| ClientSeat::new(client, limits.client_back));
         let input = TurnInput {
             model,
+            system,
             // One turn runs at a time, so a turn's share of the network is the session's.
             toolbox: Toolbox::new(roots)
                 .with_client(seat.clone())
                 .with_web(self.engine.web.as_ref().map(Web::for_session))
                 .with_shell(self.shell())
                 .with_progress(self.feed.progress().clone()),
-            budget: Budget::new(&self.engine.limits),
+            budget: Budget::new(limits, open.state.usage().tokens()),
+            room: Room {
+                window: (limits.context_window > 0).then_some(limits.context_window),
+                percent: limits.compact_percent,
+            },
+            command: agent::Command::parse(open.state.prompt_head()),
             view,
             turn,
         };
@@ -69,6 +72,38 @@ impl SessionActor {
             seat,
             end_by: None,
         });
+    }
+
+    /// A new model as the session has it chosen. One that is no longer on offer, as after a restart
+    /// with other settings, gives way to the process's own.
+    fn open_model(&self) -> Box<dyn Model> {
+        let chosen = self.open.as_ref().and_then(|open| open.state.model());
+        let chosen = chosen.and_then(|spec| self.engine.catalog.offered(spec).ok());
+        chosen.map_or_else(|| self.engine.provider.open(), |provider| provider.open())
+    }
+
+    /// What the model is told first, the same for as long as the session is in memory.
+    async fn system_prompt(&mut self) -> Arc<str> {
+        if let Some(system) = &self.system {
+            return Arc::clone(system);
+        }
+        let state = self.open.as_ref().map(|open| &open.state);
+        let mut surroundings = Surroundings {
+            cwd: state
+                .map(|state| state.cwd().to_owned())
+                .unwrap_or_default(),
+            others: state
+                .map(|state| state.additional_directories().to_vec())
+                .unwrap_or_default(),
+            branch: None,
+            since: Some(Timestamp::now()),
+        };
+        let cwd = PathBuf::from(&surroundings.cwd);
+        let branch = blocking(move || Ok(agent::branch(&cwd)));
+        surroundings.branch = branch.await.ok().flatten();
+        let system: Arc<str> = prompt::system(&surroundings).into();
+        self.system = Some(Arc::clone(&system));
+        system
     }
 
     /// How commands of this session run on the server.
@@ -108,31 +143,44 @@ impl SessionActor {
         match report {
             Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
             Some(Report::Note(note)) => self.stage(Command::Note(note)),
-            Some(Report::Usage(usage)) => self.stage(Command::RecordUsage(usage)),
+            Some(Report::Usage {
+                usage,
+                purpose,
+                context_window,
+            }) => self.stage(Command::RecordUsage {
+                usage,
+                purpose,
+                context_window,
+            }),
             Some(Report::Context { reply }) => {
-                self.commit().await;
-                match self.context().await {
-                    Ok(messages) => drop(reply.send(messages)),
-                    Err(error) => self.fence(&error, Vec::new()),
+                if let Some(conversation) = self.conversation().await {
+                    // A turn that is gone needs no context.
+                    let _ = reply.send(conversation.context());
                 }
             }
+            Some(Report::Plan { keep_tokens, reply }) => {
+                if let Some(conversation) = self.conversation().await {
+                    let _ = reply.send(conversation.plan(keep_tokens));
+                }
+            }
+            Some(Report::Compacted { compaction, stored }) => {
+                self.stage(Command::Compact(compaction));
+                self.tell_once_stored(stored);
+            }
             Some(Report::Proposed(proposals)) => self.on_proposed(proposals),
-            Some(Report::Finished {
-                call,
-                status,
-                text,
-                stored,
-            }) => {
-                self.stage(Command::Finish { call, status, text });
-                // A store that failed ends the turn, which then waits for nothing.
-                self.staged.after(move |done| {
-                    if done.is_ok() {
-                        let _ = stored.send(());
-                    }
+            Some(Report::Finished(finished)) => {
+                self.stage(Command::Finish {
+                    call: finished.call,
+                    status: finished.status,
+                    text: finished.text,
+                    plan: finished.plan,
                 });
+                self.tell_once_stored(finished.stored);
             }
             Some(Report::Ended(end)) => {
-                self.model = Some(end.model);
+                // One that was chosen meanwhile takes its place.
+                self.model = (!self.is_model_changed).then_some(end.model);
+                self.is_model_changed = false;
                 self.stage(Command::End(end.outcome));
                 self.drop_turn();
             }
@@ -141,6 +189,15 @@ impl SessionActor {
                 self.drop_turn();
             }
         }
+    }
+
+    /// A store that failed ends the turn, which then waits for nothing.
+    fn tell_once_stored(&mut self, stored: oneshot::Sender<()>) {
+        self.staged.after(move |done| {
+            if done.is_ok() {
+                let _ = stored.send(());
+            }
+        });
     }
 
     fn on_proposed(&mut self, proposals: Vec<Proposal>) {
@@ -221,36 +278,43 @@ impl SessionActor {
         Ok(())
     }
 
-    /// The conversation so far, folded from the journal unless it is still at hand.
-    async fn context(&mut self) -> Result<Arc<Vec<Message>>, StoreError> {
+    /// The conversation up to what is stored now, folded from the journal unless it is at hand.
+    /// If it cannot be read, the session is fenced and there is none.
+    async fn conversation(&mut self) -> Option<&mut Conversation> {
+        self.commit().await;
         if self.conversation.is_none() {
-            let (store, id, head) = (self.engine.store.clone(), self.id, self.feed.head().seq);
-            let folded = blocking(move || {
-                let mut reader = store.reader(id)?;
-                let mut conversation = Conversation::default();
-                let mut after = EventSeq(0);
-                while after < head {
-                    let events =
-                        reader.read_after(after, head, BATCH_EVENTS_MAX, BATCH_BYTES_MAX)?;
-                    let Some(last) = events.last() else { break };
-                    after = last.seq;
-                    for stored in &events {
-                        conversation.apply(&stored.event, |text| {
-                            // More than this of one message is no use to any model.
-                            reader
-                                .read_text(text, 0, BLOB_BYTES_MIN)
-                                .unwrap_or_default()
-                        });
-                    }
-                }
-                Ok(conversation)
-            });
-            self.conversation = Some(folded.await?);
+            match self.fold_conversation().await {
+                Ok(conversation) => self.conversation = Some(conversation),
+                Err(error) => self.fence(&error, Vec::new()),
+            }
         }
-        Ok(self
-            .conversation
-            .as_ref()
-            .map(Conversation::messages)
-            .unwrap_or_default())
+        self.conversation.as_mut()
+    }
+
+    async fn fold_conversation(&mut self) -> Result<Conversation, StoreError> {
+        let (store, id, head) = (self.engine.store.clone(), self.id, self.feed.head().seq);
+        let rewinds = self.open.as_ref().map(|open| open.state.rewinds().to_vec());
+        let rewinds = rewinds.unwrap_or_default();
+        let folded = blocking(move || {
+            let mut reader = store.reader(id)?;
+            let mut conversation = Conversation::default();
+            let mut after = EventSeq(0);
+            while after < head {
+                let events = reader.read_after(after, head, BATCH_EVENTS_MAX, BATCH_BYTES_MAX)?;
+                let Some(last) = events.last() else { break };
+                after = last.seq;
+                let is_undone = |seq| rewinds.iter().any(|rewind| rewind.undoes(seq));
+                for stored in events.iter().filter(|stored| !is_undone(stored.seq)) {
+                    conversation.apply(stored.seq, &stored.event, |text| {
+                        // More than this of one message is no use to any model.
+                        reader
+                            .read_text(text, 0, BLOB_BYTES_MIN)
+                            .unwrap_or_default()
+                    });
+                }
+            }
+            Ok(conversation)
+        });
+        folded.await
     }
 }

@@ -1,7 +1,9 @@
 //! What can be asked of a session, and why it may refuse.
 
 use agent::Note;
-use domain::event::{ToolKind, ToolLocation, ToolStatus, Usage};
+use domain::event::{
+    Compaction, PlanEntry, ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose,
+};
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
 use serde_json::Value;
@@ -26,6 +28,8 @@ pub enum Command {
         queue: bool,
         /// What to say before the first prompt.
         greeting: Option<String>,
+        /// The session has used up its tokens.
+        is_spent: bool,
     },
     /// The oldest queued prompt's time has come.
     StartQueued {
@@ -38,6 +42,10 @@ pub enum Command {
     Cancel,
     /// A client changes the mode.
     SetMode(Mode),
+    /// A client chooses another model, which is on offer.
+    SetModel(String),
+    /// A client goes back to the end of the turn that ended at, or last before, this event.
+    Rewind(EventSeq),
     /// A client answers a question.
     Answer {
         /// Which one.
@@ -61,9 +69,20 @@ pub enum Command {
         status: ToolStatus,
         /// With what.
         text: String,
+        /// And with this as the plan from now on.
+        plan: Option<Vec<PlanEntry>>,
     },
     /// The running turn's model used tokens.
-    RecordUsage(Usage),
+    RecordUsage {
+        /// How many.
+        usage: Usage,
+        /// What for.
+        purpose: UsagePurpose,
+        /// How many the model takes at once.
+        context_window: u64,
+    },
+    /// The running turn has the model shown less.
+    Compact(Compaction),
     /// Something happened beside the conversation.
     Note(Note),
     /// The running turn's streamed message is complete.
@@ -104,6 +123,12 @@ pub enum Rejected {
     /// Too many prompts wait.
     #[error("too many prompts are waiting")]
     QueueFull,
+    /// The session may use no more tokens.
+    #[error("the session has used up its tokens")]
+    Spent,
+    /// There is nothing to undo.
+    #[error("no turn ended after that event")]
+    Nothing,
     /// This prompt was stored before; this is what became of it.
     #[error("this prompt was sent before")]
     Repeated(Fate),

@@ -2,16 +2,16 @@
 
 use agent::Note;
 use domain::event::{
-    AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked,
-    PromptDropped, PromptExpanded, PromptQueued, SessionClosed, SessionUpdated, StopReason,
-    ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult, TurnStarted, UsageRecorded,
-    UserMessage,
+    AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PlanEntry,
+    PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, SessionClosed, SessionUpdated,
+    StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult, TurnStarted, Usage,
+    UsagePurpose, UsageRecorded, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
 use domain::{Event, EventSeq, MessageId, PrincipalId, PromptId, TurnId};
 use journal::Entry;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::command::Proposed;
 use super::{Command, Fate, Rejected, Running, SessionState, TurnOutcome, find_option};
@@ -44,9 +44,11 @@ impl SessionState {
                 prompt_id,
                 queue,
                 greeting,
+                is_spent,
             } => {
                 let message_id = Some(message_id);
                 let queued = None;
+                self.may_prompt(prompt_id.as_ref(), is_spent)?;
                 self.prompt(
                     Starting {
                         text,
@@ -73,6 +75,16 @@ impl SessionState {
             Command::SetMode(mode) => Ok(vec![entry(ModeChanged {
                 mode: mode.name().to_owned(),
             })]),
+            Command::SetModel(model) if self.model.as_ref() == Some(&model) => Ok(Vec::new()),
+            Command::SetModel(model) => {
+                let config = Map::from_iter([("model".to_owned(), Value::from(model))]);
+                Ok(vec![entry(SessionUpdated {
+                    title: None,
+                    config: Some(config),
+                    archived: None,
+                })])
+            }
+            Command::Rewind(to) => self.decide_rewind(to),
             Command::Answer {
                 question,
                 option_id,
@@ -81,10 +93,20 @@ impl SessionState {
             Command::Deny(question) => self.close_question(&question, AnswerOutcome::Denied),
             Command::Expire(question) => self.close_question(&question, AnswerOutcome::Expired),
             Command::Propose(calls) => Ok(self.propose(self.current()?, calls)),
-            Command::Finish { call, status, text } => self.finish(&call, status, text),
-            Command::RecordUsage(usage) => {
-                let turn = self.current()?.turn;
-                Ok(vec![entry(UsageRecorded { turn, usage })])
+            Command::Finish {
+                call,
+                status,
+                text,
+                plan,
+            } => self.finish(&call, status, text, plan),
+            Command::RecordUsage {
+                usage,
+                purpose,
+                context_window,
+            } => self.record_usage(usage, purpose, context_window),
+            Command::Compact(compaction) => {
+                self.current()?;
+                Ok(vec![entry(compaction)])
             }
             Command::Note(note) => self.note(note),
             Command::EndMessage => {
@@ -97,8 +119,9 @@ impl SessionState {
         }
     }
 
-    fn prompt(&self, starting: Starting, queue: bool) -> Result<Vec<Entry>, Rejected> {
-        if let Some(prompt_id) = &starting.prompt_id {
+    /// A prompt that was sent before is answered as it was; only a new one costs anything.
+    fn may_prompt(&self, prompt_id: Option<&PromptId>, is_spent: bool) -> Result<(), Rejected> {
+        if let Some(prompt_id) = prompt_id {
             let waiting = self
                 .queue
                 .iter()
@@ -110,6 +133,13 @@ impl SessionState {
                 return Err(Rejected::Repeated(fate.clone()));
             }
         }
+        if is_spent {
+            return Err(Rejected::Spent);
+        }
+        Ok(())
+    }
+
+    fn prompt(&self, starting: Starting, queue: bool) -> Result<Vec<Entry>, Rejected> {
         match (self.running.is_some() || self.has_queue(), queue) {
             (false, _) => Ok(self.start(starting)),
             (true, false) => Err(Rejected::Busy),
@@ -286,15 +316,36 @@ impl SessionState {
         call: &domain::CallId,
         status: ToolStatus,
         text: String,
+        plan: Option<Vec<PlanEntry>>,
     ) -> Result<Vec<Entry>, Rejected> {
         if !self.calls.iter().any(|open| open.id == *call) {
             return Err(Rejected::Late);
         }
-        Ok(vec![entry(ToolResult {
+        let plan = plan.map(|entries| entry(PlanUpdated { entries }));
+        let result = entry(ToolResult {
             call_id: call.clone(),
             status,
             text,
             blocks: Vec::new(),
+        });
+        Ok(plan.into_iter().chain([result]).collect())
+    }
+
+    fn record_usage(
+        &self,
+        usage: Usage,
+        purpose: UsagePurpose,
+        context_window: u64,
+    ) -> Result<Vec<Entry>, Rejected> {
+        let turn = self.current()?.turn;
+        let mut total = self.usage;
+        total += usage;
+        Ok(vec![entry(UsageRecorded {
+            turn,
+            purpose,
+            context_window: Some(context_window),
+            session_cost_nano_usd: total.cost_nano_usd,
+            usage,
         })])
     }
 

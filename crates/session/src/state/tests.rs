@@ -2,7 +2,7 @@
 
 use domain::event::{StopReason, ToolKind, ToolStatus};
 use domain::ids::PermissionId;
-use domain::{CallId, Event, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
+use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
 use journal::Entry;
 use serde_json::json;
 
@@ -59,6 +59,7 @@ fn command(line: &str, state: &SessionState) -> Command {
             prompt_id,
             queue,
             greeting: Some("hi".to_owned()),
+            is_spent: text == "beyond the budget",
         }
     };
     match verb {
@@ -83,7 +84,10 @@ fn command(line: &str, state: &SessionState) -> Command {
             call: CallId::new(rest),
             status: ToolStatus::Completed,
             text: "done".to_owned(),
+            plan: None,
         },
+        "model" => Command::SetModel(rest.to_owned()),
+        "rewind" => Command::Rewind(EventSeq(rest.parse().unwrap())),
         "end" => Command::End(Ok(StopReason::EndTurn)),
         "end-cancelled" => Command::End(Ok(StopReason::Cancelled)),
         "fail" => Command::End(Err(TurnError::new(FailureKind::ModelError, "broken"))),
@@ -112,7 +116,11 @@ fn refusal(rejected: &Rejected) -> String {
     match rejected {
         Rejected::Repeated(Fate::Ended(outcome)) => format!("repeated, ended {}", outcome.is_ok()),
         Rejected::Repeated(fate) => format!("repeated, {fate:?}"),
-        Rejected::Busy | Rejected::QueueFull | Rejected::Late => rejected.to_string(),
+        Rejected::Busy
+        | Rejected::QueueFull
+        | Rejected::Spent
+        | Rejected::Nothing
+        | Rejected::Late => rejected.to_string(),
     }
 }
 
@@ -138,6 +146,7 @@ fn shown(entry: &Entry) -> String {
         },
         Event::PromptDropped(dropped) => dropped.queued.to_string(),
         Event::ModeChanged(changed) => changed.mode.clone(),
+        Event::SessionRewound(rewound) => rewound.to.to_string(),
         Event::TurnInterrupted(interrupted) => interrupted.turn.0.to_string(),
         _ => String::new(),
     };
@@ -264,6 +273,31 @@ expire
 }
 
 #[test]
+fn d_07_a_call_that_a_hook_refuses_does_not_run_whatever_the_rules_say() {
+    check(
+        "
+prompt go
+    notice
+    session.updated
+    user.message go
+    turn.started 1
+mode bypass
+    mode.changed bypass
+propose read:r! write:w! write:x
+    tool.use r
+    tool.use w
+    tool.use x
+    tool.result r Denied
+    tool.result w Denied
+finish r
+    rejected: its time has passed
+finish x
+    tool.result x Completed
+",
+    );
+}
+
+#[test]
 fn an_always_answer_is_remembered_and_plan_mode_overrides_it() {
     check(
         "
@@ -358,4 +392,81 @@ fn a_prompt_whose_turn_the_disk_lost_counts_as_interrupted_and_is_not_stored_twi
     state.apply(state.head().next(), &message);
     let again = state.decide(command("prompt hi as a", &state));
     assert_eq!(again, Err(Rejected::Repeated(Fate::interrupted())));
+}
+
+#[test]
+fn d_11_undoing_goes_back_to_the_end_of_a_turn_and_never_under_a_running_one() {
+    check(
+        "
+prompt one
+    notice
+    session.updated
+    user.message one
+    turn.started 1
+rewind 1
+    rejected: a turn is already running
+end
+    result EndTurn
+prompt two
+    user.message two
+    turn.started 2
+end
+    result EndTurn
+rewind 9
+    rejected: no turn ended after that event
+rewind 8
+    session.rewound 6
+rewind 8
+    rejected: no turn ended after that event
+prompt three
+    user.message three
+    turn.started 3
+end
+    result EndTurn
+rewind 11
+    session.rewound 6
+rewind 0
+    session.rewound 1
+rewind 0
+    rejected: no turn ended after that event
+",
+    );
+}
+
+#[test]
+fn d_11_a_client_that_saw_what_was_undone_must_drop_it() {
+    let mut state = SessionState::default();
+    for (seq, to) in [(10, 6), (14, 3)] {
+        let rewound = json!({"to": to}).to_string();
+        let rewound = Event::from_json("session.rewound", &rewound).unwrap();
+        state.apply(EventSeq(seq), &rewound);
+    }
+    let drops = |cursor| state.undone_from(EventSeq(cursor)).map(|from| from.0);
+    assert_eq!([drops(3), drops(4), drops(8)], [None, Some(4), Some(4)]);
+    assert_eq!([drops(10), drops(13), drops(14)], [Some(4), Some(4), None]);
+}
+
+#[test]
+fn a_session_without_tokens_takes_no_new_prompt_but_answers_an_old_one() {
+    check(
+        "
+prompt one as p
+    notice
+    session.updated
+    user.message one
+    turn.started 1
+end
+    result EndTurn
+prompt beyond the budget
+    rejected: the session has used up its tokens
+prompt beyond the budget as p
+    rejected: repeated, ended true
+model other
+    session.updated
+model other
+prompt two
+    user.message two
+    turn.started 2
+",
+    );
 }

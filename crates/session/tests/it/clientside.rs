@@ -16,7 +16,9 @@ use session::client_side::{
     Asked, ClientSide, Offers, ReadTextFile, TerminalCommand, TerminalExit, TerminalId,
     TerminalOutput,
 };
-use session::{Attached, Engine, Entrance, From, Item, NewSession, Prompt, Sessions, Subscription};
+use session::{
+    Attached, Engine, Entrance, From, Item, NewSession, OneModel, Prompt, Sessions, Subscription,
+};
 use tokio::time::Instant;
 
 /// How long a turn waits for its client.
@@ -123,9 +125,11 @@ fn somebody() -> Principal {
 
 /// A session, its first client, and a second one that came later.
 async fn session() -> (Sessions, Attached, Attached) {
+    let provider: Arc<dyn Provider> = Arc::new(Reader);
     let sessions = Sessions::start(Engine {
         store: FileStore::with_storage(Arc::new(PowerStorage::new(1))),
-        provider: Arc::new(Reader),
+        catalog: Arc::new(OneModel(Arc::clone(&provider))),
+        provider,
         limits: Limits {
             client_back: BACK,
             ..Limits::default()

@@ -9,7 +9,7 @@ use domain::clock::Timestamp;
 use journal::FileStore;
 use journal::storage::power::PowerStorage;
 use llm::{Model, Provider};
-use session::{AttachError, Attached, Engine, Entrance, From, NewSession, Sessions};
+use session::{AttachError, Attached, Engine, Entrance, From, NewSession, OneModel, Sessions};
 
 struct NoModel;
 
@@ -37,9 +37,11 @@ impl World {
         let named = NamedTokens::of(directory.path());
         let gate = Arc::new(Gate::with_tokens(Secret::new("x"), named.clone()));
         let store = FileStore::with_storage(Arc::new(PowerStorage::new(1)));
+        let provider: Arc<dyn Provider> = Arc::new(NoModel);
         let sessions = Sessions::start(Engine {
             store: store.clone(),
-            provider: Arc::new(NoModel),
+            catalog: Arc::new(OneModel(Arc::clone(&provider))),
+            provider,
             limits: Limits::default(),
             greeting: None,
             hidden: Vec::new(),

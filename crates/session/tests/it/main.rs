@@ -7,3 +7,4 @@ mod entering;
 mod leaving;
 mod power;
 mod resting;
+mod turns;

@@ -14,7 +14,9 @@ use futures_util::{StreamExt, stream};
 use journal::FileStore;
 use journal::storage::power::PowerStorage;
 use llm::{Chunk, ChunkStream, Model, ModelRequest, Provider};
-use session::{AttachError, Attached, Engine, Entrance, From, Item, NewSession, Prompt, Sessions};
+use session::{
+    AttachError, Attached, Engine, Entrance, From, Item, NewSession, OneModel, Prompt, Sessions,
+};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// Losses differ by seed: some keep what was never synced, most do not.
@@ -125,9 +127,11 @@ impl Machine {
 }
 
 fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
+    let provider: Arc<dyn Provider> = Arc::new(talker);
     Sessions::start(Engine {
         store,
-        provider: Arc::new(talker),
+        catalog: Arc::new(OneModel(Arc::clone(&provider))),
+        provider,
         limits,
         greeting: None,
         hidden: Vec::new(),

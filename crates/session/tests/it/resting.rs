@@ -11,7 +11,7 @@ use futures_util::stream;
 use journal::FileStore;
 use journal::storage::power::{Fault, FaultyCall, PowerStorage};
 use llm::{Chunk, ChunkStream, Message, Model, ModelRequest, Provider};
-use session::{Attached, Engine, Item, NewSession, Prompt, Sessions};
+use session::{Attached, Engine, Item, NewSession, OneModel, Prompt, Sessions};
 
 /// A prompt that is answered with no text, so that no text is read back when it ends.
 const SILENCE: &str = "hush";
@@ -48,6 +48,7 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
     let admitted = gate.admit(&Credential::ThisProcess, Timestamp(0.0));
     let sessions = Sessions::start(Engine {
         store: FileStore::with_storage(Arc::new(storage.clone())),
+        catalog: Arc::new(OneModel(Arc::new(Parrot))),
         provider: Arc::new(Parrot),
         limits: Limits::default(),
         greeting: None,
@@ -56,6 +57,7 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         web: None,
         operator: Arc::default(),
         shell: None,
+        operator: Arc::default(),
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),

@@ -14,14 +14,14 @@ use domain::{Limits, SessionId};
 use journal::FileStore;
 use journal::chance::Chance;
 use journal::storage::power::PowerStorage;
+use llm::Provider;
 use serde_json::Value;
 use server::{Remotes, Service, Slots};
-use session::{Engine, Sessions};
+use session::{Catalog, Engine, OneModel, Sessions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use wire::acp::ModelChoice;
 
 use super::client::{Asked, Client, Question};
 use super::model::Speaker;
@@ -96,9 +96,12 @@ impl<'a> World<'a> {
             ..Limits::default()
         };
         let gate = Arc::clone(&self.grounds.gate);
+        let provider: Arc<dyn Provider> = Arc::new(Speaker { began });
+        let catalog: Arc<dyn Catalog> = Arc::new(OneModel(Arc::clone(&provider)));
         let sessions = Sessions::start(Engine {
             store: self.store(),
-            provider: Arc::new(Speaker { began }),
+            catalog: Arc::clone(&catalog),
+            provider,
             limits: limits.clone(),
             greeting: Some("simulated".to_owned()),
             hidden: vec![self.grounds.data()],
@@ -107,17 +110,13 @@ impl<'a> World<'a> {
             operator: Arc::default(),
             shell: None,
         });
-        let name = "simulated".to_owned();
         let service = Service {
             sessions,
             gate,
             door: Door::new(0, &[], &[]),
             slots: Slots::new(&limits),
             limits,
-            model: ModelChoice {
-                value: name.clone(),
-                name,
-            },
+            catalog,
             data_dir: self.grounds.data(),
             cwd: self.grounds.work(),
             tokens_changed: tokio::sync::watch::Sender::new(()),

@@ -57,6 +57,10 @@ impl Tool for Read {
         show_file("Read", ToolKind::Read, input, roots)
     }
 
+    fn only_looks(&self) -> bool {
+        true
+    }
+
     fn here(&self) -> Option<&dyn RunsHere> {
         Some(self)
     }

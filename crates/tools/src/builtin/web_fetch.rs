@@ -55,6 +55,10 @@ impl Tool for WebFetch {
         }
     }
 
+    fn only_looks(&self) -> bool {
+        true
+    }
+
     fn out(&self) -> Option<&dyn RunsOut> {
         Some(self)
     }

@@ -67,6 +67,10 @@ impl Tool for WebSearch {
         }
     }
 
+    fn only_looks(&self) -> bool {
+        true
+    }
+
     fn out(&self) -> Option<&dyn RunsOut> {
         Some(self)
     }

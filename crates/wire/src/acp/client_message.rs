@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use domain::SessionId;
 use domain::ids::NotASessionId;
+use domain::{EventSeq, SessionId};
 use serde_json::Value;
 
 use super::meta::FastnessMeta;
@@ -40,6 +40,8 @@ pub enum ClientMessage {
     SetMode(SetMode),
     /// `session/set_config_option`
     SetConfigOption(SetConfigOption),
+    /// `_fastness/session/rewind`, ours.
+    Rewind(Rewind),
     /// `session/cancel`, a notification.
     Cancel(SessionRef),
     /// `$/cancel_request`, a notification that names a request of the same connection.
@@ -60,6 +62,7 @@ impl ClientMessage {
             Self::Prompt(prompt) => Some(prompt.session),
             Self::SetMode(set) => Some(set.session),
             Self::SetConfigOption(set) => Some(set.session),
+            Self::Rewind(rewind) => Some(rewind.session),
             Self::Initialize(_)
             | Self::Authenticate(_)
             | Self::Logout
@@ -212,4 +215,13 @@ pub enum ConfigValue {
     Choice(String),
     /// On or off.
     Switch(bool),
+}
+
+/// A wish to undo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewind {
+    /// In which session.
+    pub session: SessionRef,
+    /// The event up to which everything stays.
+    pub to: EventSeq,
 }

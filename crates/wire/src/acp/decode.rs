@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use agent_client_protocol_schema::v1;
+use domain::EventSeq;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::client_message::{
     Attach, ClientCapabilities, ClientInfo, ClientMessage, ConfigValue, Initialize, ListSessions,
-    McpServer, NewSession, Prompt, SetConfigOption, SetMode,
+    McpServer, NewSession, Prompt, Rewind, SetConfigOption, SetMode,
 };
 use super::content::push_text;
 use super::meta::{FastnessMeta, declares_turns};
@@ -63,12 +64,27 @@ pub fn decode(method: &str, params: Option<&RawValue>) -> Result<ClientMessage, 
         Method::SetConfigOption => {
             ClientMessage::SetConfigOption(set_config_option(params.read()?)?)
         }
+        Method::Rewind => {
+            let request: RewindRequest = params.read()?;
+            ClientMessage::Rewind(Rewind {
+                session: request.session_id.parse(),
+                to: request.to,
+            })
+        }
         Method::Cancel => {
             let request: v1::CancelNotification = params.read()?;
             ClientMessage::Cancel(request.session_id.0.parse())
         }
         Method::CancelRequest => ClientMessage::CancelRequest(cancelled_id(written)?),
     })
+}
+
+/// The parameters of `_fastness/session/rewind`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RewindRequest {
+    session_id: String,
+    to: EventSeq,
 }
 
 /// The parameters of one message, spelled as ACP 1 does.

@@ -33,6 +33,18 @@ pub struct TurnNotice {
     pub prompt_id: Option<PromptId>,
 }
 
+/// Part of a session was undone: the parameters of `_fastness/rewound`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RewoundNotice {
+    /// Which session.
+    pub session_id: SessionId,
+    /// The event that says so; moves the cursor.
+    pub seq: EventSeq,
+    /// The last event that counts: what came after it is to be dropped.
+    pub to: EventSeq,
+}
+
 /// How much a notice matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeSeverity {
@@ -48,6 +60,12 @@ pub enum NoticeSeverity {
 #[must_use]
 pub fn turn_notification(notice: &TurnNotice) -> String {
     json!({"jsonrpc": "2.0", "method": "_fastness/turn", "params": notice}).to_string()
+}
+
+/// `_fastness/rewound`, for clients that asked for turns.
+#[must_use]
+pub fn rewound_notification(notice: &RewoundNotice) -> String {
+    json!({"jsonrpc": "2.0", "method": "_fastness/rewound", "params": notice}).to_string()
 }
 
 /// `$/cancel_request`: we no longer need the answer to our request `id`.

@@ -18,6 +18,7 @@ pub(super) enum Method {
     Prompt,
     SetMode,
     SetConfigOption,
+    Rewind,
     Cancel,
     CancelRequest,
 }
@@ -40,6 +41,7 @@ impl Method {
             "session/set_config_option" | "set_config_option" | "set_session_config_option" => {
                 Self::SetConfigOption
             }
+            "_fastness/session/rewind" => Self::Rewind,
             "session/cancel" | "cancel" => Self::Cancel,
             "$/cancel_request" => Self::CancelRequest,
             _ => return None,
@@ -74,6 +76,7 @@ pub(super) fn modernise(method: Method, params: &mut Map<String, Value>) {
         | Method::DeleteSession
         | Method::SetMode
         | Method::SetConfigOption
+        | Method::Rewind
         | Method::Cancel
         | Method::CancelRequest => {}
     }

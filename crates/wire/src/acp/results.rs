@@ -117,6 +117,12 @@ pub fn prompt_result(stop_reason: StopReason, usage: Option<&Usage>) -> Value {
     result
 }
 
+/// The answer to `_fastness/session/rewind`: the last event that counts, and the one that says so.
+#[must_use]
+pub fn rewind_result(to: EventSeq, seq: EventSeq) -> Value {
+    json!({"to": to, "seq": seq})
+}
+
 /// The answer to `session/set_config_option`: all options as they stand now.
 #[must_use]
 pub fn set_config_option_result(settings: &Settings<'_>) -> Value {

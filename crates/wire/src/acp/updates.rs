@@ -5,8 +5,10 @@
 
 use std::fmt::Write as _;
 
+use domain::event::{
+    Compaction, PlanEntry, SessionUpdated, UsagePurpose, UsageRecorded, UserMessage, nano_usd,
+};
 use domain::event::{MessageKind, Notice, ToolKind, ToolLocation, ToolResult, ToolStatus, ToolUse};
-use domain::event::{SessionUpdated, UserMessage};
 use domain::limits::MERGED_CHUNK_BYTES_MAX;
 use domain::{CallId, Event, MessageId, SessionId};
 use serde::Serialize;
@@ -76,6 +78,14 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
         Event::SessionUpdated(SessionUpdated {
             title: Some(title), ..
         }) => one(&Update::SessionInfoUpdate { title }),
+        Event::PlanUpdated(plan) => one(&Update::Plan {
+            entries: &plan.entries,
+        }),
+        Event::UsageRecorded(recorded) => match usage(recorded) {
+            Some(update) => one(&update),
+            None => Vec::new(),
+        },
+        Event::Compaction(compaction) => one(&compacted(compaction, meta)),
         Event::Notice(notice) if notice.kind == "greeting" => greeting(session, notice, meta),
         Event::SessionCreated(_)
         | Event::SessionUpdated(_)
@@ -89,10 +99,10 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
         | Event::AssistantThought(_)
         | Event::PermissionAsked(_)
         | Event::PermissionAnswered(_)
-        | Event::UsageRecorded(_)
         | Event::TurnResult(_)
         | Event::TurnInterrupted(_)
         | Event::SessionRecovered(_)
+        | Event::SessionRewound(_)
         | Event::SessionForked(_)
         | Event::SessionClosed(_)
         | Event::Notice(_)
@@ -162,6 +172,21 @@ pub(super) enum Update<'a> {
     },
     SessionInfoUpdate {
         title: &'a str,
+    },
+    Plan {
+        entries: &'a [PlanEntry],
+    },
+    UsageUpdate {
+        used: u64,
+        size: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cost: Option<Value>,
+    },
+    CompactionUpdate {
+        compaction_id: String,
+        status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        summary: Option<[TextBlock<'a>; 1]>,
     },
     ConfigOptionUpdate {
         config_options: &'a Value,
@@ -299,6 +324,27 @@ fn tool_call_update(result: &ToolResult) -> Update<'_> {
             .collect(),
         // ACP knows only two ways to end; ours are told apart here.
         raw_output: Some(json!({"status": result.status})),
+    }
+}
+
+/// How full the model's window is. Only calls that carried the conversation, to a model whose
+/// window is known, say something about it.
+fn usage(recorded: &UsageRecorded) -> Option<Update<'static>> {
+    let size = recorded.context_window?;
+    let used = recorded.usage.tokens();
+    let cost = recorded.session_cost_nano_usd;
+    let cost = cost.map(|nanos| json!({"amount": nano_usd(nanos), "currency": "USD"}));
+    let update = Update::UsageUpdate { used, size, cost };
+    (recorded.purpose == UsagePurpose::Answer).then_some(update)
+}
+
+/// A compaction is told once it is stored, and so only ever as done.
+fn compacted<'a>(compaction: &'a Compaction, meta: &UpdateMeta) -> Update<'a> {
+    let summary = compaction.text.as_deref();
+    Update::CompactionUpdate {
+        compaction_id: format!("compaction-{}", meta.seq),
+        status: "completed",
+        summary: summary.map(|text| [TextBlock { text }]),
     }
 }
 

@@ -57,8 +57,11 @@ fn names(client: Option<Fake>) -> Vec<&'static str> {
 
 #[test]
 fn commands_are_for_models_whose_client_has_terminals() {
-    assert_eq!(names(None), ["read", "write"]);
-    assert_eq!(names(Some(Fake::default())), ["read", "write", "bash"]);
+    assert_eq!(names(None), ["read", "write", "todo"]);
+    assert_eq!(
+        names(Some(Fake::default())),
+        ["read", "write", "bash", "todo"]
+    );
     let files_only = Offers {
         terminal: false,
         ..Fake::default().offers
@@ -67,7 +70,7 @@ fn commands_are_for_models_whose_client_has_terminals() {
         offers: files_only,
         ..Fake::default()
     };
-    assert_eq!(names(Some(client)), ["read", "write"]);
+    assert_eq!(names(Some(client)), ["read", "write", "todo"]);
 }
 
 #[tokio::test]
@@ -125,7 +128,7 @@ async fn a_client_is_asked_for_nothing_outside_the_roots() {
         "door/new/deeper",
     ];
     for path in outside {
-        for tool in ["read", "write"] {
+        for tool in ["read", "write", "todo"] {
             let input = json!({"path": path, "content": "x"});
             let (outcome, asked) = run(root, Fake::default(), tool, input).await;
             assert_eq!(outcome.status, ToolStatus::Failed, "{tool} {path}");

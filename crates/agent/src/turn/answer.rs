@@ -1,0 +1,173 @@
+//! One model call: the conversation goes in, text streams out, calls are gathered.
+
+use std::sync::Arc;
+
+use domain::event::{MessageKind, Usage, UsagePurpose};
+use futures_util::StreamExt as _;
+use llm::{Chunk, ChunkStream, ModelRequest, ModelStop, ToolCall};
+use meters::ModelCall;
+use tokio_util::sync::CancellationToken;
+
+use super::{Stopped, Turn, send};
+use crate::report::{Context, Report};
+
+/// What the model answered.
+pub(super) struct Answered {
+    /// The tools it wants.
+    pub(super) calls: Vec<ToolCall>,
+    /// Why it stopped.
+    pub(super) stop: ModelStop,
+    /// What the call cost.
+    pub(super) usage: Usage,
+}
+
+impl Turn {
+    /// One model call over the conversation, streamed into reports.
+    pub(super) async fn ask_model(&mut self, context: Context) -> Result<Answered, Stopped> {
+        let request = ModelRequest {
+            system: self.system.as_ref().to_owned(),
+            messages: context.messages,
+            tools: Arc::clone(&self.tools),
+        };
+        let mut call = ModelCall::start();
+        let mut stream = self.model.stream(request);
+        let mut answer = Answer::default();
+        loop {
+            let chunk = match next_chunk(&mut stream, &self.cancel).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(stopped) => {
+                    if matches!(stopped, Stopped::Model(_)) {
+                        call.fail();
+                    }
+                    return Err(stopped);
+                }
+            };
+            call.heard();
+            self.hear(&chunk);
+            if let Some(report) = answer.take(chunk) {
+                send(&self.reports, report).await?;
+            }
+        }
+        // Lets go of the conversation, so that the session can add to it in place.
+        drop(stream);
+        call.end();
+        if let Some(usage) = answer.usage {
+            self.used(usage, UsagePurpose::Answer).await?;
+        }
+        Ok(Answered {
+            calls: answer.calls,
+            stop: answer.stop,
+            usage: answer.usage.unwrap_or_default(),
+        })
+    }
+
+    /// One model call that is no part of the conversation; gives the first `bytes_max` bytes of
+    /// what was said.
+    pub(super) async fn ask_apart(
+        &mut self,
+        request: ModelRequest,
+        purpose: UsagePurpose,
+        bytes_max: usize,
+    ) -> Result<String, Stopped> {
+        let mut call = ModelCall::start();
+        let mut stream = self.model.stream(request);
+        let mut said = String::new();
+        loop {
+            match next_chunk(&mut stream, &self.cancel).await {
+                Ok(None) => break,
+                Ok(Some(chunk)) => {
+                    call.heard();
+                    match chunk {
+                        Chunk::Text(piece) if said.len() < bytes_max => said.push_str(&piece),
+                        Chunk::Usage(usage) => self.used(usage, purpose).await?,
+                        Chunk::Text(_)
+                        | Chunk::Thought(_)
+                        | Chunk::ToolCall(_)
+                        | Chunk::Stop(_) => {}
+                    }
+                }
+                Err(stopped) => {
+                    if matches!(stopped, Stopped::Model(_)) {
+                        call.fail();
+                    }
+                    return Err(stopped);
+                }
+            }
+        }
+        call.end();
+        said.truncate(said.floor_char_boundary(bytes_max));
+        Ok(said)
+    }
+
+    async fn used(&mut self, usage: Usage, purpose: UsagePurpose) -> Result<(), Stopped> {
+        let context_window = self.window();
+        self.report(Report::Usage {
+            usage,
+            purpose,
+            context_window,
+        })
+        .await
+    }
+}
+
+/// What has been gathered of the model's answer.
+struct Answer {
+    calls: Vec<ToolCall>,
+    usage: Option<Usage>,
+    stop: ModelStop,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self {
+            calls: Vec::new(),
+            usage: None,
+            stop: ModelStop::EndTurn,
+        }
+    }
+}
+
+impl Answer {
+    /// Takes a chunk in; what clients should see at once comes back as a report.
+    fn take(&mut self, chunk: Chunk) -> Option<Report> {
+        match chunk {
+            Chunk::Text(delta) => {
+                return Some(Report::Text {
+                    kind: MessageKind::Text,
+                    delta,
+                });
+            }
+            Chunk::Thought(delta) => {
+                return Some(Report::Text {
+                    kind: MessageKind::Thought,
+                    delta,
+                });
+            }
+            Chunk::ToolCall(call) => self.calls.push(call),
+            // Providers count as they go; the last count is the whole one.
+            Chunk::Usage(usage) => self.usage = Some(usage),
+            Chunk::Stop(stop) => self.stop = stop,
+        }
+        None
+    }
+}
+
+/// The next chunk, unless the turn is cancelled first. The model's own deadlines end a silence.
+pub(super) async fn next_chunk(
+    stream: &mut ChunkStream,
+    cancel: &CancellationToken,
+) -> Result<Option<Chunk>, Stopped> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(Stopped::Cancelled),
+        chunk = stream.next() => match chunk {
+            None => Ok(None),
+            Some(Ok(chunk)) => Ok(Some(chunk)),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the model call failed");
+                Err(Stopped::Model(error))
+            }
+        },
+    }
+}

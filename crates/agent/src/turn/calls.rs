@@ -1,0 +1,186 @@
+//! The calls of one answer: judged together, run in order, looking at things side by side.
+//!
+//! Neighbours that only look ([`Toolbox::only_looks`](tools::Toolbox::only_looks)) run at the same
+//! time; a call with an effect runs alone, after everything before it and before everything after
+//! it. Results are stored as they come; the fold puts them into the order of the calls.
+
+use domain::limits::PARALLEL_CALLS_MAX;
+use futures_util::{StreamExt as _, stream};
+use llm::ToolCall;
+use meters::ToolRun;
+use tokio::sync::oneshot;
+use tools::{Outcome, Toolbox};
+use tracing::Instrument as _;
+
+use super::hooked::Prepared;
+use super::{Stopped, Turn, unless_cancelled};
+use crate::report::{Finished, Proposal, Report, Verdict};
+
+/// A call on its way to its verdict.
+struct Proposed {
+    call: ToolCall,
+    /// What a hook wants the model to read with its result.
+    context: Option<String>,
+    verdict: oneshot::Receiver<Verdict>,
+}
+
+/// A call that is over.
+enum Ran {
+    /// It ran.
+    Ended(Ended),
+    /// It was not allowed; the session has stored that.
+    Denied,
+    /// Nobody judges any more.
+    Abandoned,
+}
+
+/// A call that ran.
+struct Ended {
+    call: ToolCall,
+    context: Option<String>,
+    outcome: Outcome,
+}
+
+impl Turn {
+    /// Has the calls judged together, then runs them group by group.
+    pub(super) async fn run_tools(&mut self, calls: Vec<ToolCall>) -> Result<(), Stopped> {
+        let mut stored = Vec::with_capacity(calls.len());
+        let proposed = self.propose(calls).await?;
+        for group in groups(proposed, |name| self.toolbox.only_looks(name)) {
+            self.run_group(group, &mut stored).await?;
+        }
+        // The model sees results only once they are stored.
+        for told in stored {
+            unless_cancelled(&self.cancel, told)
+                .await?
+                .map_err(|_| Stopped::Abandoned)?;
+        }
+        Ok(())
+    }
+
+    async fn propose(&mut self, calls: Vec<ToolCall>) -> Result<Vec<Proposed>, Stopped> {
+        let mut proposed = Vec::with_capacity(calls.len());
+        let mut proposals = Vec::with_capacity(calls.len());
+        for call in calls {
+            let Prepared {
+                call,
+                refused,
+                context,
+            } = self.before_tool(call).await?;
+            let (verdict, judged) = oneshot::channel();
+            let shown = self.toolbox.show(&call.name, &call.input);
+            proposals.push(Proposal {
+                call: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone(),
+                title: shown.title,
+                kind: shown.kind,
+                locations: shown.locations,
+                refused,
+                verdict,
+            });
+            let verdict = judged;
+            proposed.push(Proposed {
+                call,
+                context,
+                verdict,
+            });
+        }
+        self.report(Report::Proposed(proposals)).await?;
+        Ok(proposed)
+    }
+
+    /// Runs calls that may overlap. Those whose result the model or a hook is to look at are
+    /// looked at last, one by one: the others must not wait for that.
+    async fn run_group(
+        &mut self,
+        group: Vec<Proposed>,
+        stored: &mut Vec<oneshot::Receiver<()>>,
+    ) -> Result<(), Stopped> {
+        let toolbox = &self.toolbox;
+        let runs = group.into_iter().map(|call| run_one(toolbox.clone(), call));
+        let runs: Vec<_> = runs.collect();
+        let mut running = stream::iter(runs).buffer_unordered(PARALLEL_CALLS_MAX);
+        let mut to_look_at = Vec::new();
+        while let Some(ran) = unless_cancelled(&self.cancel, running.next()).await? {
+            match ran {
+                Ran::Ended(ended) => {
+                    let has_question = ended.outcome.question.is_some();
+                    if has_question || self.is_looked_at(&ended.call) {
+                        to_look_at.push(ended);
+                    } else {
+                        stored.push(self.finished(ended).await?);
+                    }
+                }
+                Ran::Denied => {}
+                Ran::Abandoned => return Err(Stopped::Abandoned),
+            }
+        }
+        for ended in to_look_at {
+            let outcome = self.answered(ended.outcome).await?;
+            stored.push(self.finished(Ended { outcome, ..ended }).await?);
+        }
+        Ok(())
+    }
+
+    async fn finished(&mut self, ended: Ended) -> Result<oneshot::Receiver<()>, Stopped> {
+        let Ended {
+            call,
+            context,
+            outcome,
+        } = ended;
+        let outcome = self.after_tool(&call, context, outcome).await?;
+        let (stored, told) = oneshot::channel();
+        self.report(Report::Finished(Finished {
+            call: call.id,
+            status: outcome.status,
+            text: outcome.text,
+            plan: outcome.plan,
+            stored,
+        }))
+        .await?;
+        Ok(told)
+    }
+}
+
+/// Waits for the verdict about one call and, if it may, runs it.
+async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
+    let Proposed {
+        call,
+        context,
+        verdict,
+    } = proposed;
+    let permit = match verdict.await {
+        Ok(Verdict::Run(permit)) => permit,
+        Ok(Verdict::Denied) => {
+            meters::tool_denied(&call.name);
+            return Ran::Denied;
+        }
+        Err(_) => return Ran::Abandoned,
+    };
+    let timed = ToolRun::start(&call.name);
+    let span = tracing::info_span!("tool_run", tool = timed.tool());
+    let run = toolbox.run(permit, &call.name, call.input.clone());
+    let outcome = run.instrument(span).await;
+    timed.end(outcome.status);
+    Ran::Ended(Ended {
+        call,
+        context,
+        outcome,
+    })
+}
+
+/// Neighbours that only look, together; each other call alone.
+fn groups(calls: Vec<Proposed>, only_looks: impl Fn(&str) -> bool) -> Vec<Vec<Proposed>> {
+    let mut groups: Vec<Vec<Proposed>> = Vec::new();
+    let mut group_looks = false;
+    for call in calls {
+        let looks = only_looks(&call.call.name);
+        match groups.last_mut() {
+            Some(group) if looks && group_looks => group.push(call),
+            _ => groups.push(vec![call]),
+        }
+        group_looks = looks;
+    }
+    groups
+}

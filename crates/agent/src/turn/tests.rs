@@ -1,0 +1,106 @@
+//! The loop, with a session that stores nothing and a client whose files answer when told to.
+
+mod compacting;
+mod hooked;
+mod world;
+
+use domain::event::StopReason;
+use llm::Message;
+
+use world::{World, call, says, wants};
+
+#[tokio::test]
+async fn d_03_neighbouring_reads_overlap_and_their_results_come_in_the_order_of_the_calls() {
+    let mut world = World::new(vec![
+        wants([call("a", "read"), call("b", "read"), call("c", "read")]),
+        says("done"),
+    ]);
+    world.start();
+    // No read is answered before all of them have been asked for: that they all arrive proves
+    // that none waits for another.
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        asked.push(world.asked().await);
+    }
+    asked.sort_by(|one, other| other.what.cmp(&one.what));
+    for asked in asked {
+        let text = format!("text of {}", asked.what);
+        asked.answer(&text);
+        world.finished_one().await;
+    }
+    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
+    let finished = ["c", "b", "a"];
+    assert_eq!(world.finished(), finished, "stored as they came");
+    let Some(Message::ToolResults(results)) = world.request(1).pop() else {
+        panic!("the model was not shown the results");
+    };
+    let texts: Vec<_> = results.iter().map(|result| result.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        ["text of read a", "text of read b", "text of read c"]
+    );
+}
+
+#[tokio::test]
+async fn d_03_effects_never_overlap_with_anything() {
+    let mut world = World::new(vec![
+        wants([
+            call("a", "read"),
+            call("b", "write"),
+            call("c", "write"),
+            call("d", "read"),
+        ]),
+        says("done"),
+    ]);
+    world.start();
+    for what in ["read a", "write b", "write c", "read d"] {
+        let asked = world.asked().await;
+        assert_eq!(asked.what, what);
+        assert!(world.is_quiet().await, "something runs beside {what}");
+        asked.answer("");
+    }
+    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
+    assert_eq!(world.finished(), ["a", "b", "c", "d"]);
+}
+
+#[tokio::test]
+async fn d_03_no_more_reads_run_at_once_than_the_limit_says() {
+    let names: Vec<String> = (0..12).map(|number| format!("f{number:02}")).collect();
+    let calls: Vec<_> = names.iter().map(|name| call(name, "read")).collect();
+    let mut world = World::new(vec![wants(calls), says("done")]);
+    world.start();
+    let mut open = Vec::new();
+    for _ in 0..domain::limits::PARALLEL_CALLS_MAX {
+        open.push(world.asked().await);
+    }
+    assert!(world.is_quiet().await);
+    open.pop().unwrap().answer("");
+    open.push(world.asked().await);
+    assert!(world.is_quiet().await);
+    open.into_iter().for_each(|asked| asked.answer(""));
+    for _ in domain::limits::PARALLEL_CALLS_MAX + 1..names.len() {
+        world.asked().await.answer("");
+    }
+    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
+    assert_eq!(world.finished().len(), names.len());
+}
+
+#[tokio::test]
+async fn d_03_a_cancel_drops_every_call_that_runs_and_starts_none_that_waits() {
+    let mut world = World::new(vec![wants([
+        call("a", "read"),
+        call("b", "read"),
+        call("c", "write"),
+    ])]);
+    world.start();
+    let mut asked = [world.asked().await, world.asked().await];
+    asked.sort_by(|one, other| one.what.cmp(&other.what));
+    let [a, b] = asked;
+    a.answer("there");
+    world.finished_one().await;
+    world.cancel();
+    assert_eq!(world.ended().await, Ok(StopReason::Cancelled));
+    assert!(b.is_dropped(), "the read goes on after the turn");
+    assert_eq!(world.finished(), ["a"]);
+    assert!(world.is_quiet().await, "the write ran after the cancel");
+}

@@ -1,0 +1,311 @@
+//! Turns as a client sees them: what overlaps, plans, cancelling in every phase, dying in every
+//! phase.
+
+use serde_json::{Value, json};
+use testkit::script::{Script, pause, say, stream, tool};
+use testkit::{AcpClient, Choice, Home, Program, Reply, RequestId, Update};
+
+use crate::support::{binary, serve, serve_with, stored};
+
+/// A client whose files are used, and whose user answers each request by hand.
+async fn editor(server: &Program) -> AcpClient {
+    let dialled = AcpClient::dial_ws(&server.acp_url(), Some(server.token())).await;
+    let mut client = dialled.unwrap().in_directory(server.home().workspace());
+    let files = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
+    client.initialize_with(files).await;
+    client.on_permission(Choice::Allow);
+    client.on_request("fs/read_text_file", Reply::Hold);
+    client.on_request("fs/write_text_file", Reply::Hold);
+    client
+}
+
+fn read(path: &str) -> Value {
+    tool("read", json!({"path": path}))
+}
+
+fn write(path: &str) -> Value {
+    tool("write", json!({"path": path, "content": "x"}))
+}
+
+#[tokio::test]
+async fn d_03_reads_of_one_answer_overlap_and_writes_come_one_by_one() {
+    let script = Script::new()
+        .call([read("a"), read("b"), write("c"), write("d")])
+        .call([say("seen: ${result}")]);
+    let server = serve(script).await;
+    let mut client = editor(&server).await;
+    let session = client.new_session().await;
+    let prompt = client.start_prompt(&session, "go").await;
+    // Both are asked for before either is answered.
+    let reads = [client.next_request().await, client.next_request().await];
+    for read in reads {
+        assert_eq!(read.method, "fs/read_text_file");
+        client.answer(&read, Ok(json!({"content": "text"}))).await;
+    }
+    for path in ["c", "d"] {
+        let write = client.next_request().await;
+        assert!(write.params["path"].as_str().unwrap().ends_with(path));
+        // Something else that the server answers meanwhile: no further call has come by then.
+        client.call("session/list", json!({})).await.unwrap();
+        let asked = client.requests().iter();
+        let writes = asked.filter(|asked| asked.method == "fs/write_text_file");
+        assert_eq!(writes.count(), 1 + usize::from(path == "d"));
+        client.answer(&write, Ok(json!({}))).await;
+    }
+    let answer = client.finish_prompt(&session, &prompt).await.unwrap();
+    assert_eq!(answer.stop_reason, "end_turn");
+}
+
+#[tokio::test]
+async fn d_05_a_plan_is_shown_and_shown_again_to_whoever_comes_later() {
+    let plan = |status: &str| {
+        let items = json!([{"content": "look", "status": status}, {"content": "act", "status": "pending", "priority": "high"}]);
+        tool("todo", json!({"items": items}))
+    };
+    let script = Script::new()
+        .call([plan("in_progress")])
+        .call([plan("completed")])
+        .call([say("done")]);
+    let server = serve(script).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    let answer = client.prompt(&session, "go").await;
+    let entries = json!([
+        {"content": "look", "priority": "medium", "status": "completed"},
+        {"content": "act", "priority": "high", "status": "pending"},
+    ]);
+    let plans = |updates: &[Update]| -> Vec<Value> {
+        let plans = updates.iter().filter(|update| update.kind == "plan");
+        plans.map(|plan| plan.update["entries"].clone()).collect()
+    };
+    assert_eq!(plans(&answer.updates)[1], entries);
+    let mut other = AcpClient::connect_ws(&server).await;
+    let replayed = other.load_session(&session).await.unwrap();
+    assert_eq!(plans(&replayed), plans(&answer.updates));
+}
+
+/// How a turn is brought into the phase in which it is stopped.
+struct Phase {
+    name: &'static str,
+    /// What the model does before and in it; afterwards it says `next`.
+    script: Script,
+    prompt: &'static str,
+}
+
+fn phases() -> Vec<Phase> {
+    let phase = |name, script, prompt| Phase {
+        name,
+        script,
+        prompt,
+    };
+    let long = 60_000;
+    vec![
+        phase("waiting", Script::new().call([pause(long)]), "go"),
+        phase(
+            "streaming",
+            Script::new().call([stream("x", 10_000, 10)]),
+            "go",
+        ),
+        phase(
+            "tool",
+            Script::new().call([read("a"), read("b"), write("c")]),
+            "go",
+        ),
+        phase(
+            "permission",
+            Script::new().call([write("c"), write("d")]),
+            "go",
+        ),
+        phase(
+            "compaction",
+            Script::new()
+                .call([say("what was answered before that")])
+                .call([pause(long)]),
+            "/compact",
+        ),
+    ]
+}
+
+impl Phase {
+    fn script(&self) -> Script {
+        self.script.clone().call([say("next")])
+    }
+
+    /// Waits until the turn is in it.
+    async fn reached(&self, client: &mut AcpClient, home: &Home, session: &str) {
+        match self.name {
+            "streaming" => {
+                let is_text = |update: &Update| update.text() == Some("x");
+                client.updates_until(is_text).await;
+            }
+            "tool" => {
+                client.next_request().await;
+                client.next_request().await;
+            }
+            "permission" => {
+                client.next_request().await;
+            }
+            _ => {
+                let begun =
+                    || stored(home, session).last().map(String::as_str) == Some("turn.started");
+                testkit::wait_for("the turn to begin", begun).await;
+            }
+        }
+    }
+
+    /// A client with a session whose turn is in this phase.
+    async fn enter(&self, server: &Program) -> (AcpClient, String, RequestId) {
+        let mut client = editor(server).await;
+        if self.name == "permission" {
+            client.on_permission(Choice::Hold);
+        }
+        let session = client.new_session().await;
+        if self.name == "compaction" {
+            client.prompt(&session, "the first instruction").await;
+        }
+        let prompt = client.start_prompt(&session, self.prompt).await;
+        self.reached(&mut client, server.home(), &session).await;
+        (client, session, prompt)
+    }
+}
+
+/// The outcomes of all calls: exactly one each.
+fn outcomes(home: &Home, session: &str) -> Vec<String> {
+    let events = home.events(session);
+    let uses = events.iter().filter(|event| event["type"] == "tool.use");
+    let outcome = |used: &Value| {
+        let results = events
+            .iter()
+            .filter(|event| event["type"] == "tool.result" && event["callId"] == used["callId"]);
+        let results: Vec<&Value> = results.collect();
+        assert_eq!(results.len(), 1, "outcomes of {used}");
+        results[0]["status"].as_str().unwrap().to_owned()
+    };
+    uses.map(outcome).collect()
+}
+
+#[tokio::test]
+async fn d_03_a_turn_can_be_cancelled_in_every_phase_and_leaves_nothing_open() {
+    for phase in phases() {
+        let server = serve(phase.script()).await;
+        let (mut client, session, prompt) = phase.enter(&server).await;
+        client.cancel(&session).await;
+        let answer = client.wait(&prompt).await.unwrap();
+        assert_eq!(answer["stopReason"], "cancelled", "{}", phase.name);
+        let outcomes = outcomes(server.home(), &session);
+        assert!(
+            outcomes.iter().all(|outcome| outcome == "cancelled"),
+            "{}: {outcomes:?}",
+            phase.name
+        );
+        let kinds = stored(server.home(), &session);
+        assert!(!kinds.contains(&"compaction".to_owned()), "{}", phase.name);
+        client.take_updates(&session);
+        let next = client.prompt(&session, "again").await;
+        assert_eq!(next.text, "next", "{}", phase.name);
+    }
+}
+
+#[tokio::test]
+async fn d_11_a_turn_that_died_in_any_phase_is_not_repeated_and_the_session_goes_on() {
+    for phase in phases() {
+        let mut server = serve(phase.script()).await;
+        let (client, session, _) = phase.enter(&server).await;
+        server.kill9().await;
+        drop(client);
+        let home = server.into_home();
+        let before = stored(&home, &session);
+        home.set_script(Script::says("next"));
+        let server = Program::serve_in(home).await;
+        let mut client = AcpClient::connect_ws(&server).await;
+        client.load_session(&session).await.unwrap();
+        let next = client.prompt(&session, "again").await;
+        assert_eq!(next.text, "next", "{}", phase.name);
+        let uses = |kinds: &[String]| kinds.iter().filter(|kind| *kind == "tool.use").count();
+        let after = stored(server.home(), &session);
+        assert_eq!(
+            uses(&after),
+            uses(&before),
+            "{}: a call ran again",
+            phase.name
+        );
+        for outcome in outcomes(server.home(), &session) {
+            assert!(
+                ["unknown", "not_run"].contains(&outcome.as_str()),
+                "{outcome}"
+            );
+        }
+        assert!(
+            after.contains(&"turn.interrupted".to_owned()),
+            "{}",
+            phase.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn d_03_a_turn_out_of_steps_says_so_and_the_next_prompt_has_new_ones() {
+    let script = Script::new().call([read("a.txt")]);
+    let server = serve_with(script, &[("FASTNESS_LIMITS_STEPS_MAX", "3")]).await;
+    server.home().write("a.txt", "text");
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    for _ in 0..2 {
+        let answer = client.prompt(&session, "go").await;
+        assert_eq!(answer.stop_reason, "max_turn_requests");
+        let calls = answer
+            .updates
+            .iter()
+            .filter(|update| update.kind == "tool_call");
+        assert_eq!(calls.count(), 3);
+    }
+}
+
+#[tokio::test]
+async fn d_11_undoing_through_acp_hides_what_was_undone_and_is_refused_under_a_turn() {
+    let script = Script::new()
+        .call([say("${prompt}")])
+        .call([say("${prompt}")])
+        .call([stream("x", 10_000, 10)])
+        .call([say("${prompt}")]);
+    let server = Program::serve_in(Home::new(binary(), script)).await;
+    let dialled = AcpClient::dial_ws(&server.acp_url(), Some(server.token())).await;
+    let mut client = dialled.unwrap().in_directory(server.home().workspace());
+    let turns = json!({"_meta": {"fastness": {"turns": true}}});
+    client.initialize_with(turns).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "keep").await;
+    let end = server.home().events(&session).len();
+    client.prompt(&session, "undo").await;
+    let rewind = json!({"sessionId": session, "to": end});
+
+    let running = client.start_prompt(&session, "run").await;
+    client
+        .updates_until(|update| update.text() == Some("x"))
+        .await;
+    let busy = client
+        .call("_fastness/session/rewind", rewind.clone())
+        .await;
+    assert_eq!(busy.unwrap_err().code, -32010);
+    client.cancel(&session).await;
+    client.wait(&running).await.unwrap();
+
+    let rewound = client
+        .call("_fastness/session/rewind", rewind.clone())
+        .await;
+    assert_eq!(rewound.unwrap()["to"], end);
+    let told = client.next_notification("_fastness/rewound").await;
+    assert_eq!(
+        (&told["to"], &told["sessionId"]),
+        (&json!(end), &json!(session))
+    );
+    let nothing = client.call("_fastness/session/rewind", rewind).await;
+    assert_eq!(nothing.unwrap_err().code, -32602);
+
+    client.take_updates(&session);
+    assert_eq!(client.prompt(&session, "more").await.text, "more");
+    let mut other = AcpClient::connect_ws(&server).await;
+    let replayed = other.load_session(&session).await.unwrap();
+    let said = testkit::client::text_of(&replayed, "user_message_chunk");
+    assert_eq!(said, "keepmore");
+}
