@@ -57,7 +57,6 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         web: None,
         operator: Arc::default(),
         shell: None,
-        operator: Arc::default(),
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),
