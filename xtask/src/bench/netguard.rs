@@ -89,6 +89,8 @@ fn fetching(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
             ..Policy::default()
         };
         let guard = Guard::new(policy).map_err(because("cannot make a guard"))?;
+        // The bare client takes whichever provider the process has; one may be there already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let bare = reqwest::Client::new();
         let (mut guarded, mut pooled) = (Vec::new(), Vec::new());
         for _ in 0..plan.rounds {

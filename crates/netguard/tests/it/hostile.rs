@@ -7,7 +7,7 @@ use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use netguard::{End, FetchError, Guard, Limits, Policy, Response};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 
-use crate::support::{Pipes, guard, head_of, public};
+use crate::support::{Pipes, Servers, guard, head_of, public};
 
 const MEBIBYTE: usize = 1 << 20;
 
@@ -145,6 +145,16 @@ pub(crate) async fn several_or_unknown_encodings_are_refused() {
     }
     let lines = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-encoding: gzip\r\n\r\n";
     assert!(matches!(get(lines).await, Err(FetchError::Encoding(_))));
+}
+
+#[tokio::test]
+async fn a_request_asks_only_for_what_would_be_taken() {
+    let servers = Servers::saying("hello");
+    let guard = guard(Policy::default(), public(), servers.clone());
+    guard.get("http://a.example/").await.unwrap();
+    let requests = servers.requests();
+    let asks = "accept-encoding: gzip, deflate\r\n";
+    assert!(requests[0].to_lowercase().contains(asks), "{requests:?}");
 }
 
 #[tokio::test]

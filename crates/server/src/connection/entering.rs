@@ -11,10 +11,11 @@ use auth::Secret;
 use domain::{Cursor, EventSeq, SessionId};
 use session::{Attached, Entrance, From, NewSession, Snapshot, TurnPhase};
 use tokio::sync::oneshot;
+use tokio_util::sync::DropGuard;
 use wire::acp::{self, ResumeToken, TurnState, TurnStatus};
 use wire::rpc::{RequestId, RpcError};
 
-use super::attachment::{Attachment, Pump, Reply};
+use super::attachment::{Attachment, Former, Pump, Reply};
 use super::lanes::Lanes;
 use super::requests::attach_error;
 use super::route::Route;
@@ -179,7 +180,7 @@ impl Connection {
         let route = self.by_way_of(route, (session, &snapshot), &entry);
         let reply = Box::new(self.reply(session, &snapshot, resume_token.as_ref(), entry));
         let questions = snapshot.questions.into_iter();
-        let mut pump = Box::new(Pump {
+        let pump = Box::new(Pump {
             service: Arc::clone(&self.service),
             session,
             subscription,
@@ -211,14 +212,7 @@ impl Connection {
         // Its handle goes now: the new one stands for this client.
         let before = before.map(|before| (before.stop, before.stopped));
         self.service.connections.spawn(async move {
-            // Whoever closes a session and enters it again at once is first told of its end.
-            for mut closed in closed {
-                let _ = (&mut closed.stopped).await;
-            }
-            if let Some((stop, stopped)) = before {
-                drop(stop);
-                pump.before = stopped.await.ok();
-            }
+            let pump = take_over(pump, closed, before).await;
             // Nobody may want the subscription back, and the connection may be gone.
             let _ = done.send(pump.run(reply).await);
             let _ = events.send(Event::Detached { session, serial }).await;
@@ -277,4 +271,21 @@ impl Connection {
             after,
         }
     }
+}
+
+/// Waits until the streams that `pump` follows on have stopped, and gives it what they left.
+async fn take_over(
+    mut pump: Box<Pump>,
+    closed: Vec<Attachment>,
+    before: Option<(DropGuard, oneshot::Receiver<Box<Former>>)>,
+) -> Box<Pump> {
+    // Whoever closes a session and enters it again at once is first told of its end.
+    for mut closed in closed {
+        let _ = (&mut closed.stopped).await;
+    }
+    if let Some((stop, stopped)) = before {
+        drop(stop);
+        pump.before = stopped.await.ok();
+    }
+    pump
 }

@@ -55,8 +55,8 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         hidden: Vec::new(),
         gate: Arc::new(gate),
         web: None,
-        shell: None,
         operator: Arc::default(),
+        shell: None,
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),
