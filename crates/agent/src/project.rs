@@ -2,7 +2,7 @@
 //! those of the person whose machine it is.
 //!
 //! [`ProjectView`] belongs to one session and looks again when something on the disk has changed;
-//! a [`Project`] is what one look saw. Everything a project says is untrusted: see [`file`] for
+//! a [`Project`] is what one look saw. Everything a project says is untrusted: see [`mod@file`] for
 //! what of its settings takes effect, and [`prompt`] for how its words reach the model.
 
 mod approvals;

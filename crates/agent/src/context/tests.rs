@@ -159,3 +159,35 @@ fn d_07_what_a_hook_kept_from_the_model_is_not_quoted_in_a_summary() {
     );
     assert!(shown.contains("a polite question"), "{shown}");
 }
+
+#[test]
+fn a_conversation_that_grows_is_never_copied_not_even_while_it_is_lent_out() {
+    let mut conversation = Conversation::default();
+    let mut seq = 0;
+    let mut tell = |conversation: &mut Conversation, kind: &str, fields: Value| {
+        seq += 1;
+        let event = Event::from_json(kind, &fields.to_string()).unwrap();
+        conversation.apply(domain::EventSeq(seq), &event, |_| String::new());
+    };
+    let prompt = || json!({"text": "go on", "blocks": []});
+    let said = |text: &str| json!({"messageId": "m", "text": text});
+    tell(&mut conversation, "user.message", prompt());
+    let place = std::sync::Arc::as_ptr(&conversation.context().messages);
+    for turn in 1..1_000 {
+        let lent = conversation.context();
+        // A model that thinks between two texts ends one while its own call still runs.
+        tell(&mut conversation, "assistant.message", said("one "));
+        tell(&mut conversation, "assistant.message", said("two"));
+        assert_eq!(
+            lent.messages.len(),
+            2 * turn - 1,
+            "what was lent has changed"
+        );
+        drop(lent);
+        tell(&mut conversation, "user.message", prompt());
+        let now = conversation.context().messages;
+        assert_eq!(std::sync::Arc::as_ptr(&now), place, "it was copied");
+        assert_eq!(now.len(), 2 * turn + 1);
+        assert_eq!(line(&now[2 * turn - 1]), "assistant: one two []");
+    }
+}

@@ -27,7 +27,7 @@ struct Proposed {
 /// A call that is over.
 enum Ran {
     /// It ran.
-    Ended(Ended),
+    Ended(Box<Ended>),
     /// It was not allowed; the session has stored that.
     Denied,
     /// Nobody judges any more.
@@ -107,9 +107,9 @@ impl Turn {
                 Ran::Ended(ended) => {
                     let has_question = ended.outcome.question.is_some();
                     if has_question || self.is_looked_at(&ended.call) {
-                        to_look_at.push(ended);
+                        to_look_at.push(*ended);
                     } else {
-                        stored.push(self.finished(ended).await?);
+                        stored.push(self.finished(*ended).await?);
                     }
                 }
                 Ran::Denied => {}
@@ -163,11 +163,11 @@ async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
     let run = toolbox.run(permit, &call.name, call.input.clone());
     let outcome = run.instrument(span).await;
     timed.end(outcome.status);
-    Ran::Ended(Ended {
+    Ran::Ended(Box::new(Ended {
         call,
         context,
         outcome,
-    })
+    }))
 }
 
 /// Neighbours that only look, together; each other call alone.

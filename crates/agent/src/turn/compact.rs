@@ -1,7 +1,7 @@
 //! Making room: when the conversation no longer fits its model, older parts of it are left out.
 //!
 //! First the old output of tools goes, then everything but the newest messages becomes a summary
-//! ([`summary`](super::summary) writes it). Each is an event; the journal keeps what it had.
+//! ([`summary`] writes it). Each is an event; the journal keeps what it had.
 
 use domain::event::{Compaction, CompactionKind};
 use llm::ModelError;

@@ -282,6 +282,40 @@ async fn a_project_file_that_is_wrong_is_told_of_and_the_session_works() {
 }
 
 #[tokio::test]
+async fn a_client_that_hears_notices_is_told_what_waits_for_approval_once() {
+    let home = Home::new(binary(), Script::says("hi"));
+    home.write("fastness.toml", &hook("Stop", "true"));
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::dial_ws(&server.acp_url(), Some(server.token()))
+        .await
+        .unwrap();
+    let capabilities = json!({"session": {"notices": {}}});
+    client.initialize_with(capabilities).await;
+    let session = client
+        .new_session_in(&server.home().workspace())
+        .await
+        .unwrap();
+    let session = session["sessionId"].as_str().unwrap().to_owned();
+    let told = |answer: &testkit::Answer| {
+        let notices = answer
+            .updates
+            .iter()
+            .filter(|update| update.kind == "notice");
+        let titles = notices.map(|update| update.update["title"].to_string());
+        titles.collect::<Vec<_>>()
+    };
+    let first = told(&client.prompt(&session, "go").await);
+    assert!(
+        first.len() == 1 && first[0].contains("fastness approve"),
+        "{first:?}"
+    );
+    assert!(told(&client.prompt(&session, "go").await).is_empty());
+    let mut deaf = AcpClient::connect_ws(&server).await;
+    let replayed = deaf.load_session(&session).await.unwrap();
+    assert!(replayed.iter().all(|update| update.kind != "notice"));
+}
+
+#[tokio::test]
 async fn approving_shows_first_asks_somebody_and_holds_for_what_was_shown() {
     let home = Home::new(binary(), Script::says("hi"));
     let (text, code) = run(&home, "approve", &[]).await;

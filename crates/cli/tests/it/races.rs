@@ -153,7 +153,7 @@ async fn prompts_that_cross_a_delete_are_all_answered() {
 async fn a_queued_prompt_of_a_client_that_closes_does_not_run() {
     let server = serve(
         Script::new()
-            .call([say("one"), pause(300)])
+            .call([say("one"), pause(3_000)])
             .call([say("never")]),
     )
     .await;
@@ -254,6 +254,8 @@ async fn what_was_asked_before_the_end_of_input_is_answered() {
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
+        // What is told of the session besides answers nothing.
+        .filter(|id| !id.is_null())
         .collect();
     assert_eq!(answered, [1, 2]);
 }

@@ -250,7 +250,8 @@ async fn the_mode_and_the_options_can_be_changed_and_are_remembered() {
         )
         .await
         .unwrap();
-    assert_eq!(client.next_update().await.kind, "current_mode_update");
+    let told = client.updates_until(|update| !update.is_state()).await;
+    assert_eq!(told.last().unwrap().kind, "current_mode_update");
     client.on_permission(Choice::Allow);
     client.prompt(&session, "write").await;
     assert!(client.requests().is_empty(), "plan mode does not even ask");

@@ -39,7 +39,7 @@ fn every_event_of_version_1_is_understood_and_written_again_the_same() {
     let world = golden("1");
     let read = world.read_all();
     assert_eq!(read.len(), 27);
-    let (known, unknown) = read.split_at(25);
+    let (known, unknown) = read.split_at(26);
     let is_unknown = |event: &Event| matches!(event, Event::Unknown(_));
     assert!(!known.iter().any(|stored| is_unknown(&stored.event)));
     assert!(unknown.iter().all(|stored| is_unknown(&stored.event)));

@@ -13,7 +13,9 @@ use session::{
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wire::acp::{self, ClientCapabilities, RewoundNotice, TurnNotice, TurnState, UpdateMeta};
+use wire::acp::{
+    self, ClientCapabilities, NoticeSeverity, RewoundNotice, TurnNotice, TurnState, UpdateMeta,
+};
 use wire::rpc::{RequestId, RpcError};
 
 use super::answers::Answers;
@@ -299,6 +301,14 @@ impl Pump {
                 // Settled before it was asked here: then it need not be asked at all.
                 self.questions.retain(|asked| asked.id != answered.id);
                 frames.extend(self.answers.withdraw(&answered.id).map(Frame::once));
+            }
+            Event::Notice(notice) if notice.kind != "greeting" => {
+                // Said once, when it happens, to those who want to hear it.
+                if is_live && self.capabilities.notices {
+                    let severity = NoticeSeverity::Warning;
+                    let told = acp::notice_update(self.session, severity, &notice.text, meta);
+                    frames.extend(told.map(|text| Frame::update(text, cursor)));
+                }
             }
             other => self.updates(other, meta, cursor, frames),
         }

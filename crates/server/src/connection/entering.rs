@@ -179,6 +179,7 @@ impl Connection {
         let route = Route::new(&self.lanes, session, serial, stop.clone());
         let route = self.by_way_of(route, (session, &snapshot), &entry);
         let reply = Box::new(self.reply(session, &snapshot, resume_token.as_ref(), entry));
+        let questions = snapshot.questions.into_iter();
         let pump = Box::new(Pump {
             service: Arc::clone(&self.service),
             session,
@@ -188,11 +189,7 @@ impl Connection {
             answers: Arc::clone(&self.answers),
             route,
             capabilities: self.capabilities.unwrap_or_default(),
-            questions: snapshot
-                .questions
-                .into_iter()
-                .map(|question| question.asked)
-                .collect(),
+            questions: questions.map(|question| question.asked).collect(),
             attached_at: snapshot.head,
             config: snapshot.config,
             view: Some(view),

@@ -62,28 +62,13 @@ impl SessionState {
                 )
             }
             Command::StartQueued { greeting } => self.start_queued(greeting),
-            Command::DropQueued(queued) => {
-                let waits = self.queue.iter().any(|waiting| waiting.seq == queued);
-                if waits {
-                    Ok(vec![dropped(queued)])
-                } else {
-                    Err(Rejected::Late)
-                }
-            }
+            Command::DropQueued(queued) => self.unqueue(queued),
             Command::Cancel => Ok(self.cancel()),
             Command::SetMode(mode) if mode == self.mode => Ok(Vec::new()),
             Command::SetMode(mode) => Ok(vec![entry(ModeChanged {
                 mode: mode.name().to_owned(),
             })]),
-            Command::SetModel(model) if self.model.as_ref() == Some(&model) => Ok(Vec::new()),
-            Command::SetModel(model) => {
-                let config = Map::from_iter([("model".to_owned(), Value::from(model))]);
-                Ok(vec![entry(SessionUpdated {
-                    title: None,
-                    config: Some(config),
-                    archived: None,
-                })])
-            }
+            Command::SetModel(model) => Ok(self.set_model(model)),
             Command::Rewind(to) => self.decide_rewind(to),
             Command::Answer {
                 question,
@@ -117,6 +102,23 @@ impl SessionState {
             Command::Interrupt => self.interrupt(),
             Command::Close => Ok(vec![entry(SessionClosed {})]),
         }
+    }
+
+    fn unqueue(&self, queued: EventSeq) -> Result<Vec<Entry>, Rejected> {
+        let waits = self.queue.iter().any(|waiting| waiting.seq == queued);
+        waits.then(|| vec![dropped(queued)]).ok_or(Rejected::Late)
+    }
+
+    fn set_model(&self, model: String) -> Vec<Entry> {
+        if self.model.as_ref() == Some(&model) {
+            return Vec::new();
+        }
+        let config = Map::from_iter([("model".to_owned(), Value::from(model))]);
+        vec![entry(SessionUpdated {
+            title: None,
+            config: Some(config),
+            archived: None,
+        })]
     }
 
     /// A prompt that was sent before is answered as it was; only a new one costs anything.

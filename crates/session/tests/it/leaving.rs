@@ -29,15 +29,14 @@ async fn a_prompt_of_a_client_that_leaves_in_the_same_breath_is_cancelled_and_ne
     let read_to = leaving.await.unwrap().unwrap();
     let (seq, stop_reason) = loop {
         let deliveries = second.subscription.next().await.unwrap().unwrap();
-        let ended = deliveries
-            .into_iter()
-            .find_map(|delivery| match delivery.item {
-                Item::Event(stored) => match &stored.event {
-                    Event::TurnResult(result) => Some((stored.seq, result.stop_reason)),
-                    _ => None,
-                },
-                Item::Text { .. } | Item::Progress(_) | Item::Failed(_) => None,
-            });
+        let ended = deliveries.iter().find_map(|delivery| {
+            if let Item::Event(stored) = &delivery.item
+                && let Event::TurnResult(result) = &stored.event
+            {
+                return Some((stored.seq, result.stop_reason));
+            }
+            None
+        });
         if let Some(ended) = ended {
             break ended;
         }

@@ -54,6 +54,12 @@ impl Update {
         self.cursor["seq"].as_u64()
     }
 
+    /// Whether it tells how things stand and not what happened: it carries no cursor.
+    #[must_use]
+    pub fn is_state(&self) -> bool {
+        self.seq().is_none()
+    }
+
     /// Whether it is the greeting that precedes the first prompt.
     #[must_use]
     pub fn is_greeting(&self) -> bool {

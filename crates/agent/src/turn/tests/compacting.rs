@@ -40,9 +40,12 @@ impl World {
     }
 
     fn compactions(&self) -> Vec<&Compaction> {
-        let compactions = self.events.iter().filter_map(|event| match event {
-            Event::Compaction(compaction) => Some(compaction),
-            _ => None,
+        let compactions = self.events.iter().filter_map(|event| {
+            if let Event::Compaction(compaction) = event {
+                Some(compaction)
+            } else {
+                None
+            }
         });
         compactions.collect()
     }

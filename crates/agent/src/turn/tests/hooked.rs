@@ -16,9 +16,12 @@ impl World {
 
     /// The hooks that ran.
     fn hooked(&self) -> Vec<(HookPoint, HookOutcome)> {
-        let ran = self.events.iter().filter_map(|event| match event {
-            Event::HookRan(ran) => Some((ran.event, ran.outcome)),
-            _ => None,
+        let ran = self.events.iter().filter_map(|event| {
+            if let Event::HookRan(ran) = event {
+                Some((ran.event, ran.outcome))
+            } else {
+                None
+            }
         });
         ran.collect()
     }

@@ -211,9 +211,12 @@ impl World {
 
     /// The calls that have a result, in the order in which they were stored.
     pub(super) fn finished(&self) -> Vec<&str> {
-        let results = self.events.iter().filter_map(|event| match event {
-            Event::ToolResult(result) => Some(result.call_id.as_str()),
-            _ => None,
+        let results = self.events.iter().filter_map(|event| {
+            if let Event::ToolResult(result) = event {
+                Some(result.call_id.as_str())
+            } else {
+                None
+            }
         });
         results.collect()
     }
