@@ -153,7 +153,7 @@ async fn prompts_that_cross_a_delete_are_all_answered() {
 async fn a_queued_prompt_of_a_client_that_closes_does_not_run() {
     let server = serve(
         Script::new()
-            .call([say("one"), pause(300)])
+            .call([say("one"), pause(3_000)])
             .call([say("never")]),
     )
     .await;

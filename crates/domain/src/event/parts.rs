@@ -323,8 +323,8 @@ pub enum CompactionKind {
 pub struct PlanEntry {
     /// What.
     pub content: String,
-    /// How much it matters.
-    #[serde(default)]
+    /// How much it matters; not written if that is as usual.
+    #[serde(default, skip_serializing_if = "PlanPriority::is_usual")]
     pub priority: PlanPriority,
     /// How far it is.
     pub status: PlanStatus,
@@ -341,6 +341,12 @@ pub enum PlanPriority {
     Medium,
     /// Nice to have.
     Low,
+}
+
+impl PlanPriority {
+    fn is_usual(&self) -> bool {
+        *self == Self::Medium
+    }
 }
 
 /// How far an entry of a plan is.

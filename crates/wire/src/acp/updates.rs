@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 
 use domain::event::{
-    Compaction, PlanEntry, SessionUpdated, UsagePurpose, UsageRecorded, UserMessage, nano_usd,
+    Compaction, PlanEntry, PlanPriority, PlanStatus, SessionUpdated, UsagePurpose, UsageRecorded,
+    UserMessage, nano_usd,
 };
 use domain::event::{MessageKind, Notice, ToolKind, ToolLocation, ToolResult, ToolStatus, ToolUse};
 use domain::limits::MERGED_CHUNK_BYTES_MAX;
@@ -79,7 +80,7 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
             title: Some(title), ..
         }) => one(&Update::SessionInfoUpdate { title }),
         Event::PlanUpdated(plan) => one(&Update::Plan {
-            entries: &plan.entries,
+            entries: plan.entries.iter().map(PlanStep::of).collect(),
         }),
         Event::UsageRecorded(recorded) => match usage(recorded) {
             Some(update) => one(&update),
@@ -128,6 +129,24 @@ pub fn tool_progress(session: SessionId, call: &CallId, text: &str) -> Option<St
     update_frame(session, &update, None)
 }
 
+/// An entry of a plan, with all that ACP wants to be said of it.
+#[derive(Serialize)]
+pub(super) struct PlanStep<'a> {
+    content: &'a str,
+    priority: PlanPriority,
+    status: PlanStatus,
+}
+
+impl<'a> PlanStep<'a> {
+    fn of(entry: &'a PlanEntry) -> Self {
+        Self {
+            content: &entry.content,
+            priority: entry.priority,
+            status: entry.status,
+        }
+    }
+}
+
 /// The kinds of update that we send, spelled as ACP does.
 #[derive(Serialize)]
 #[serde(
@@ -174,7 +193,7 @@ pub(super) enum Update<'a> {
         title: &'a str,
     },
     Plan {
-        entries: &'a [PlanEntry],
+        entries: Vec<PlanStep<'a>>,
     },
     UsageUpdate {
         used: u64,
