@@ -27,4 +27,4 @@ pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::web::Web;
-pub use tools::{Toolbox, client_side, library, progress, roots::Roots};
+pub use tools::{Toolbox, client_side, library, progress, roots::Roots, seen::Seen};

@@ -101,6 +101,8 @@ pub struct Proposal {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// What it would do to them.
+    pub content: Vec<Value>,
     /// Why it must not run, if a hook says so. It is not judged then.
     pub refused: Option<String>,
     /// Where the decision goes.
@@ -124,6 +126,8 @@ pub struct Finished {
     pub status: ToolStatus,
     /// What came out.
     pub text: String,
+    /// What came out besides, for people.
+    pub blocks: Vec<Value>,
     /// The session's plan from now on, if the call made one.
     pub plan: Option<Vec<PlanEntry>>,
     /// Told once the result is stored.

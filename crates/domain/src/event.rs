@@ -157,6 +157,9 @@ events! {
         kind: ToolKind,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         locations: Vec<ToolLocation>,
+        /// What it would do, for a person to see before it runs: ACP tool call content.
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        content: Box<[Value]>,
     }
     /// How a tool call ended. Stored before anyone sees it.
     "tool.result" => ToolResult {

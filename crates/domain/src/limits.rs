@@ -5,6 +5,10 @@
 
 use std::time::Duration;
 
+mod tools;
+
+pub use tools::*;
+
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
 pub const JSON_DEPTH_MAX: usize = 127;
 
@@ -129,12 +133,6 @@ pub const QUESTIONS_PER_TURN_MAX: usize = 20;
 /// Results of one web search; no provider gives more at once.
 pub const WEB_SEARCH_RESULTS_MAX: usize = 20;
 
-/// Lines of one tool result that the model is shown.
-pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
-
-/// Bytes of one tool result in the journal.
-pub const TOOL_RESULT_BYTES_MAX: usize = 1024 * 1024;
-
 /// Requests of ours that may wait for one client: a turn has [`PARALLEL_CALLS_MAX`] at a
 /// time and cleans up with two more, so this is a hundred turns at work through one connection.
 pub const CLIENT_REQUESTS_MAX: usize = 1_024;
@@ -167,39 +165,6 @@ pub const PRUNE_TOKENS_MIN: u64 = 20_000;
 
 /// Longest name of a terminal: it is sent back with every request about it.
 pub const TERMINAL_ID_BYTES_MAX: usize = 256;
-
-/// How long a command may run that does not say how long it may.
-pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
-
-/// How long a command may run at most, whatever it says: a turn waits for it.
-pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
-
-/// How long a command that must end may take to do so before its supervisor is killed too: a
-/// cancel promises a second.
-pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
-
-/// Bytes of a command's output that the model is shown, half of them from its end: about thirty
-/// thousand tokens; the rest is read from its file.
-pub const COMMAND_OUTPUT_BYTES_MAX: usize = 128 * 1024;
-
-/// Characters of one line of output that are shown: more is data, not text.
-pub const COMMAND_OUTPUT_LINE_CHARS_MAX: usize = 4_000;
-
-/// Bytes of one command's output that are kept in a file.
-pub const COMMAND_OUTPUT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// Files of output that a session keeps; the oldest goes first.
-pub const COMMAND_OUTPUT_FILES_MAX: usize = 16;
-
-/// Bytes of a running call's newest output that clients are shown: two or three screens.
-pub const PROGRESS_BYTES_MAX: usize = 8 * 1024;
-
-/// How often a running call shows something new: faster than anybody reads.
-pub const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-
-/// How long the last output of a process that has ended is waited for: it is in the pipe already,
-/// unless somebody who left its group holds the pipe open.
-pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);
 
 /// Hooks in one settings file: each may start a process at every step.
 pub const HOOKS_MAX: usize = 64;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
-use agent::{Conversation, Model, ProjectView, Report, Verdict};
+use agent::{Conversation, Model, ProjectView, Report, Seen, Verdict};
 use auth::Line;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
@@ -92,6 +92,8 @@ pub(crate) struct SessionActor {
     /// What the model is told first.
     system: Option<Arc<str>>,
     conversation: Option<Conversation>,
+    /// How the turns of this session last saw the files that they read and wrote.
+    seen: Seen,
     verdicts: HashMap<CallId, oneshot::Sender<Verdict>>,
     /// Who cannot answer which question.
     unable: HashMap<PermissionId, HashSet<AttachmentId>>,

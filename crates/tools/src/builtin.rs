@@ -15,7 +15,14 @@ use crate::shell::ShellCall;
 use crate::web::Web;
 
 mod bash;
+mod changing;
+mod edit;
+mod glob;
+mod grep;
+mod list;
+mod notebook_edit;
 mod read;
+mod search;
 mod skill;
 mod slash_command;
 mod todo;
@@ -27,6 +34,11 @@ mod write;
 pub(crate) const ALL: &[&dyn Tool] = &[
     &read::Read,
     &write::Write,
+    &edit::Edit,
+    &notebook_edit::NotebookEdit,
+    &list::List,
+    &glob::Glob,
+    &grep::Grep,
     &bash::Bash,
     &todo::Todo,
     &web_fetch::WebFetch,
@@ -163,6 +175,8 @@ pub struct Shown {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// What it would do to them: ACP tool call content.
+    pub content: Vec<Value>,
 }
 
 /// How a call ended.
@@ -174,6 +188,8 @@ pub struct Outcome {
     pub text: String,
     /// What the model shall be asked about `text`, its answer taking the place of it.
     pub question: Option<Question>,
+    /// What people are shown besides: ACP tool call content.
+    pub blocks: Vec<Value>,
     /// The session's plan from now on.
     pub plan: Option<Vec<PlanEntry>>,
 }
@@ -206,7 +222,16 @@ impl Outcome {
             status,
             text,
             question: None,
+            blocks: Vec::new(),
             plan: None,
+        }
+    }
+
+    /// The same, with something more for people to see.
+    fn showing(self, block: Option<Value>) -> Self {
+        Self {
+            blocks: block.into_iter().collect(),
+            ..self
         }
     }
 
@@ -258,6 +283,7 @@ fn show_file(verb: &str, kind: ToolKind, input: &Value, roots: &Roots) -> Shown 
             title: verb.to_owned(),
             kind,
             locations: Vec::new(),
+            content: Vec::new(),
         };
     };
     let location = ToolLocation {
@@ -268,6 +294,21 @@ fn show_file(verb: &str, kind: ToolKind, input: &Value, roots: &Roots) -> Shown 
         title: format!("{verb} {path}"),
         kind,
         locations: vec![location],
+        content: Vec::new(),
+    }
+}
+
+/// A call that looks into one directory or file.
+fn show_search(title: String, kind: ToolKind, path: &str, roots: &Roots) -> Shown {
+    let location = ToolLocation {
+        path: roots.absolute(path),
+        line: None,
+    };
+    Shown {
+        title: one_line(&title),
+        kind,
+        locations: vec![location],
+        content: Vec::new(),
     }
 }
 

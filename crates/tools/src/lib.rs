@@ -10,13 +10,16 @@
 
 mod builtin;
 pub mod client_side;
+mod diff;
 pub mod instructions;
 pub mod library;
+mod notebook;
 pub mod output;
 pub mod plain;
 pub mod progress;
 pub mod roots;
 pub mod sandbox;
+pub mod seen;
 pub mod shell;
 pub mod stamps;
 pub mod surroundings;

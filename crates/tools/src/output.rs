@@ -12,7 +12,7 @@ use domain::limits::{
     COMMAND_OUTPUT_LINE_CHARS_MAX, PROGRESS_BYTES_MAX, TOOL_RESULT_LINES_MAX,
 };
 
-use crate::plain::plain;
+use crate::plain::{line_within, plain};
 
 /// What a path begins with that names kept output.
 pub const SCHEME: &str = "output:";
@@ -201,18 +201,10 @@ fn make_file(place: &Path) -> io::Result<(File, String)> {
 
 /// Text whose lines are no longer than is of use.
 fn lines_within(text: &str) -> String {
-    let cut = |line: &str| match line.char_indices().nth(COMMAND_OUTPUT_LINE_CHARS_MAX) {
-        Some((end, _)) if line.len() > end + 1 => {
-            let rest = line[end..].trim_end_matches('\n').len();
-            let end_of_line = if line.ends_with('\n') { "\n" } else { "" };
-            format!(
-                "{}[{rest} bytes of this line left out]{end_of_line}",
-                &line[..end]
-            )
-        }
-        Some(_) | None => line.to_owned(),
-    };
-    text.split_inclusive('\n').map(cut).collect()
+    let lines = text.split_inclusive('\n');
+    lines
+        .map(|line| line_within(line, COMMAND_OUTPUT_LINE_CHARS_MAX))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What programs print, made plain: text that neither a model nor a terminal acts on.
 
+use std::borrow::Cow;
+
 /// Text without what drives a terminal.
 ///
 /// Escape sequences go, a line that was written over and over keeps its last form, and bytes that
@@ -18,6 +20,21 @@ pub fn plain(bytes: &[u8]) -> String {
     }
     plain.end_line();
     plain.text
+}
+
+/// A line, with or without its end, of at most `chars_max` characters and a note on the rest.
+#[must_use]
+pub fn line_within(line: &str, chars_max: usize) -> Cow<'_, str> {
+    let body = line.trim_end_matches('\n');
+    match body.char_indices().nth(chars_max) {
+        Some((end, _)) => {
+            let (shown, rest) = body.split_at(end);
+            let end_of_line = &line[body.len()..];
+            let note = format!("[{} bytes of this line left out]", rest.len());
+            Cow::Owned(format!("{shown}{note}{end_of_line}"))
+        }
+        None => Cow::Borrowed(line),
+    }
 }
 
 /// What has been made plain so far.

@@ -5,15 +5,21 @@
 //! stays out of reach even when a root contains it.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 mod listing;
+mod searching;
+mod writing;
 
 pub use listing::{BoundedText, Names};
+pub use searching::{Entry, EntryKind, SearchRoot};
+pub use writing::{FileVersion, WriteError};
+
+use crate::seen::Seen;
 
 /// The roots of one session; the first is its working directory.
 #[derive(Clone, Debug)]
@@ -22,6 +28,8 @@ pub struct Roots {
     hidden: Vec<PathBuf>,
     /// Where kept output of commands is, if there is any.
     outputs: Option<PathBuf>,
+    /// What the session knows of the files in them.
+    seen: Seen,
 }
 
 /// Why a path was not opened, in words for a model.
@@ -51,6 +59,7 @@ impl Roots {
             roots,
             hidden,
             outputs: None,
+            seen: Seen::default(),
         }
     }
 
@@ -58,6 +67,29 @@ impl Roots {
     #[must_use]
     pub fn with_outputs(self, outputs: Option<PathBuf>) -> Self {
         Self { outputs, ..self }
+    }
+
+    /// The same, for a session that knows this much of its files.
+    #[must_use]
+    pub fn with_seen(self, seen: Seen) -> Self {
+        Self { seen, ..self }
+    }
+
+    /// What the session knows of its files.
+    #[must_use]
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// `path` as files are known by: the same for every spelling without links.
+    #[must_use]
+    pub fn name_of(&self, path: &str) -> String {
+        let plain = self.locate(path).and_then(|(root, rest)| {
+            let rest = without_detours(rest)?;
+            Ok(root.components().chain(rest.components()).collect())
+        });
+        let plain: PathBuf = plain.unwrap_or_else(|_| PathBuf::from(path));
+        plain.to_string_lossy().into_owned()
     }
 
     /// `path` as an absolute one, for showing: relative paths are the working directory's.
@@ -98,37 +130,6 @@ impl Roots {
         let outputs = self.outputs.as_ref().filter(|_| is_ours);
         let outputs = outputs.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         Ok(File::open(outputs.join(name))?)
-    }
-
-    /// Replaces a file's content as a whole: after a crash it is the old one or the new one.
-    ///
-    /// # Errors
-    /// If its directory is not beneath a root, or the disk refuses.
-    pub fn replace_file(&self, path: &str, content: &[u8]) -> Result<(), PathError> {
-        let (directory, name) = split_name(path)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = self.open_beneath(directory, flags)?;
-        let mode = match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) if rustix::fs::FileType::from_raw_mode(there.st_mode).is_file() => {
-                Some(Mode::from_raw_mode(there.st_mode & 0o777))
-            }
-            Ok(_) => return Err(PathError::NotAFile),
-            Err(rustix::io::Errno::NOENT) => None,
-            Err(error) => return Err(io::Error::from(error).into()),
-        };
-        let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
-        let written = write_new(&directory, &temporary, mode, content).and_then(|()| {
-            Ok(rustix::fs::renameat(
-                &directory, &temporary, &directory, name,
-            )?)
-        });
-        if let Err(error) = written {
-            // Best effort: the error that matters is the one we return.
-            let _ = rustix::fs::unlinkat(&directory, &temporary, AtFlags::empty());
-            return Err(error.into());
-        }
-        rustix::fs::fsync(&directory).map_err(io::Error::from)?;
-        Ok(())
     }
 
     /// `path` as a client is told it: absolute, without detours, beneath a root.
@@ -175,8 +176,7 @@ impl Roots {
         } else {
             rest
         };
-        let root_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(root, root_flags, Mode::empty()).map_err(io::Error::from)?;
+        let root = open_root(root)?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let opened = rustix::fs::openat2(&root, rest, flags, Mode::empty(), resolve);
         let fd = opened.map_err(|error| match error {
@@ -210,16 +210,23 @@ impl Roots {
         if self.hidden.is_empty() {
             return Ok(());
         }
-        let link = format!(
-            "/proc/self/fd/{}",
-            std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd())
-        );
-        let real = std::fs::read_link(link)?;
+        let real = real_path(fd)?;
         if self.is_hidden(&real) {
             return Err(PathError::Outside);
         }
         Ok(())
     }
+}
+
+fn open_root(root: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(root, flags, Mode::empty())?)
+}
+
+/// Where an open file lies, without links.
+fn real_path(fd: &impl AsFd) -> io::Result<PathBuf> {
+    let number = std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd());
+    std::fs::read_link(format!("/proc/self/fd/{number}"))
 }
 
 /// A relative path without `.` and `..`; one that climbs out of where it starts is refused.
@@ -236,40 +243,6 @@ fn without_detours(path: &Path) -> Result<PathBuf, PathError> {
         }
     }
     Ok(plain)
-}
-
-/// A path's directory and the name in it.
-fn split_name(path: &str) -> Result<(&str, &str), PathError> {
-    let parsed = Path::new(path);
-    let name = match parsed.components().next_back() {
-        Some(Component::Normal(name)) => name.to_str().ok_or(PathError::NoName)?,
-        Some(
-            Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir,
-        )
-        | None => return Err(PathError::NoName),
-    };
-    let directory = parsed
-        .parent()
-        .and_then(Path::to_str)
-        .ok_or(PathError::NoName)?;
-    Ok((if directory.is_empty() { "." } else { directory }, name))
-}
-
-/// Writes a new file: with the `mode` of the one it is to replace, or as the umask has it.
-fn write_new(
-    directory: &OwnedFd,
-    name: &str,
-    mode: Option<Mode>,
-    content: &[u8],
-) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let first = Mode::from_raw_mode(if mode.is_some() { 0o600 } else { 0o666 });
-    let mut file = File::from(rustix::fs::openat(directory, name, flags, first)?);
-    file.write_all(content)?;
-    if let Some(mode) = mode {
-        rustix::fs::fchmod(&file, mode)?;
-    }
-    file.sync_all()
 }
 
 /// An I/O error in words that hold no number and no path.

@@ -102,6 +102,7 @@ impl Toolbox {
                 title: name.to_owned(),
                 kind: ToolKind::Other,
                 locations: Vec::new(),
+                content: Vec::new(),
             },
         }
     }

@@ -52,18 +52,23 @@ pub(crate) fn one_grant(tree: &Tree) -> Findings {
 
 /// Every number that bounds something says why it is that number.
 pub(crate) fn limits_have_reasons(tree: &Tree) -> Findings {
-    const PATH: &str = "crates/domain/src/limits.rs";
+    const PATHS: [&str; 2] = [
+        "crates/domain/src/limits.rs",
+        "crates/domain/src/limits/tools.rs",
+    ];
     let mut findings = Findings::new();
-    let mut documented = false;
-    for line in tree.text(PATH).unwrap_or_default().lines() {
-        let line = line.trim();
-        if line.starts_with("///") {
-            documented = true;
-        } else if !line.starts_with("#[") {
-            if let (Some(name), false) = (bound_name(line), documented) {
-                findings.push(format!("{PATH}: {name} lacks its reason"));
+    for path in PATHS {
+        let mut documented = false;
+        for line in tree.text(path).unwrap_or_default().lines() {
+            let line = line.trim();
+            if line.starts_with("///") {
+                documented = true;
+            } else if !line.starts_with("#[") {
+                if let (Some(name), false) = (bound_name(line), documented) {
+                    findings.push(format!("{path}: {name} lacks its reason"));
+                }
+                documented = false;
             }
-            documented = false;
         }
     }
     findings

@@ -76,6 +76,7 @@ impl Turn {
                 title: shown.title,
                 kind: shown.kind,
                 locations: shown.locations,
+                content: shown.content,
                 refused,
                 verdict,
             });
@@ -135,6 +136,7 @@ impl Turn {
             call: call.id,
             status: outcome.status,
             text: outcome.text,
+            blocks: outcome.blocks,
             plan: outcome.plan,
             stored,
         }))

@@ -15,6 +15,7 @@ mod compaction;
 mod durability;
 mod faults;
 mod fetch;
+mod file_tools;
 mod hooks;
 mod hostile;
 mod http2;

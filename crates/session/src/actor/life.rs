@@ -62,6 +62,7 @@ impl SessionActor {
             is_model_changed: false,
             system: None,
             conversation: None,
+            seen: agent::Seen::default(),
             verdicts: HashMap::new(),
             unable: HashMap::new(),
             question_deadlines: HashMap::new(),

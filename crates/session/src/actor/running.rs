@@ -8,7 +8,7 @@ use agent::prompt::{self, Surroundings};
 use agent::turn::{self, Room, TurnInput};
 use agent::{Budget, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
-use domain::event::{MessageKind, MessageStarted, StopReason};
+use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
     BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, SESSION_WARM_TIME, TURN_REPORTS_MAX,
 };
@@ -36,7 +36,8 @@ impl SessionActor {
         let Some(open) = &self.open else { return };
         let others = open.state.additional_directories().iter();
         let others = others.map(Into::into).collect();
-        let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone());
+        let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone())
+            .with_seen(self.seen.clone());
         let turn = open.state.last_turn();
         let started_by = prompter.as_ref().map(|prompter| prompter.line);
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
@@ -169,12 +170,14 @@ impl SessionActor {
             }
             Some(Report::Proposed(proposals)) => self.on_proposed(proposals),
             Some(Report::Finished(finished)) => {
-                self.stage(Command::Finish {
-                    call: finished.call,
+                let result = ToolResult {
+                    call_id: finished.call,
                     status: finished.status,
                     text: finished.text,
-                    plan: finished.plan,
-                });
+                    blocks: finished.blocks,
+                };
+                let plan = finished.plan;
+                self.stage(Command::Finish { result, plan });
                 self.tell_once_stored(finished.stored);
             }
             Some(Report::Ended(end)) => {
@@ -210,6 +213,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                content,
                 refused,
                 verdict,
             } = proposal;
@@ -221,6 +225,7 @@ impl SessionActor {
                 title,
                 kind,
                 locations,
+                content,
                 refused,
             });
         }

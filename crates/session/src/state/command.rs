@@ -2,7 +2,7 @@
 
 use agent::Note;
 use domain::event::{
-    Compaction, PlanEntry, ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose,
+    Compaction, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage, UsagePurpose,
 };
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
@@ -63,12 +63,8 @@ pub enum Command {
     Propose(Vec<Proposed>),
     /// A tool ended.
     Finish {
-        /// The call.
-        call: CallId,
-        /// How.
-        status: ToolStatus,
-        /// With what.
-        text: String,
+        /// How, and with what.
+        result: ToolResult,
         /// And with this as the plan from now on.
         plan: Option<Vec<PlanEntry>>,
     },
@@ -110,6 +106,8 @@ pub struct Proposed {
     pub kind: ToolKind,
     /// The files it touches.
     pub locations: Vec<ToolLocation>,
+    /// What it would do to them.
+    pub content: Vec<Value>,
     /// Why it must not run, whatever the rules say.
     pub refused: Option<String>,
 }

@@ -78,12 +78,7 @@ impl SessionState {
             Command::Deny(question) => self.close_question(&question, AnswerOutcome::Denied),
             Command::Expire(question) => self.close_question(&question, AnswerOutcome::Expired),
             Command::Propose(calls) => Ok(self.propose(self.current()?, calls)),
-            Command::Finish {
-                call,
-                status,
-                text,
-                plan,
-            } => self.finish(&call, status, text, plan),
+            Command::Finish { result, plan } => self.finish(result, plan),
             Command::RecordUsage {
                 usage,
                 purpose,
@@ -284,6 +279,7 @@ impl SessionState {
                 title: call.title,
                 kind: call.kind,
                 locations: call.locations,
+                content: call.content.into(),
             }));
         }
         entries.extend(judged);
@@ -315,22 +311,14 @@ impl SessionState {
 
     fn finish(
         &self,
-        call: &domain::CallId,
-        status: ToolStatus,
-        text: String,
+        result: ToolResult,
         plan: Option<Vec<PlanEntry>>,
     ) -> Result<Vec<Entry>, Rejected> {
-        if !self.calls.iter().any(|open| open.id == *call) {
+        if !self.calls.iter().any(|open| open.id == result.call_id) {
             return Err(Rejected::Late);
         }
         let plan = plan.map(|entries| entry(PlanUpdated { entries }));
-        let result = entry(ToolResult {
-            call_id: call.clone(),
-            status,
-            text,
-            blocks: Vec::new(),
-        });
-        Ok(plan.into_iter().chain([result]).collect())
+        Ok(plan.into_iter().chain([entry(result)]).collect())
     }
 
     fn record_usage(

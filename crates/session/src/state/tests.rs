@@ -1,6 +1,6 @@
 //! The rules of a session as stories: a command, then indented what it means.
 
-use domain::event::{StopReason, ToolKind, ToolStatus};
+use domain::event::{StopReason, ToolKind, ToolResult, ToolStatus};
 use domain::ids::PermissionId;
 use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
 use journal::Entry;
@@ -81,9 +81,12 @@ fn command(line: &str, state: &SessionState) -> Command {
         },
         "expire" => Command::Expire(question()),
         "finish" => Command::Finish {
-            call: CallId::new(rest),
-            status: ToolStatus::Completed,
-            text: "done".to_owned(),
+            result: ToolResult {
+                call_id: CallId::new(rest),
+                status: ToolStatus::Completed,
+                text: "done".to_owned(),
+                blocks: Vec::new(),
+            },
             plan: None,
         },
         "model" => Command::SetModel(rest.to_owned()),
@@ -108,6 +111,7 @@ fn proposed(word: &str) -> Proposed {
         title: name.to_owned(),
         kind: ToolKind::Other,
         locations: vec![],
+        content: Vec::new(),
         refused,
     }
 }

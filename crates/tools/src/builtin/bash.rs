@@ -59,6 +59,7 @@ impl Tool for Bash {
             title: title(command.unwrap_or("bash")),
             kind: ToolKind::Execute,
             locations: Vec::new(),
+            content: Vec::new(),
         }
     }
 

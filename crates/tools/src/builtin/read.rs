@@ -1,11 +1,15 @@
-//! `read`: a text file, a page at a time.
+//! `read`: a file, a page at a time.
 
-use std::borrow::Cow;
+mod content;
+
 use std::io::Read as _;
 use std::sync::Arc;
 
+use base64::Engine as _;
 use domain::event::ToolKind;
-use domain::limits::{TOOL_RESULT_BYTES_MAX, TOOL_RESULT_LINES_MAX};
+use domain::limits::{
+    FILE_BYTES_MAX, IMAGE_BYTES_MAX, READ_BYTES_MAX, READ_LINE_CHARS_MAX, TOOL_RESULT_LINES_MAX,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,11 +18,9 @@ use super::{
 };
 use crate::client_side::{Offers, ReadTextFile};
 use crate::output;
-use crate::plain::plain;
+use crate::plain::{line_within, plain};
 use crate::roots::Roots;
-
-/// Reads at most this much of a file to find a page in it: larger files need a search tool.
-const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+use content::Content;
 
 pub(crate) struct Read;
 
@@ -38,7 +40,8 @@ impl Tool for Read {
     }
 
     fn description(&self) -> &'static str {
-        "Reads a text file, or the `output:…` of a command. `offset` is the first line (from 1) and `limit` the number of lines."
+        "Reads a text file, a notebook (.ipynb) as its cells, or the `output:…` of a command; images \
+         are shown to the person. `offset` is the first line (from 1) and `limit` the number of lines."
     }
 
     fn input_schema(&self) -> Value {
@@ -89,13 +92,10 @@ impl RunsHere for Read {
             Ok(length) if length as u64 > FILE_BYTES_MAX => {
                 Outcome::failed(format!("{} is too large to read.", input.path))
             }
+            Ok(_) if output.is_some() => input.text_outcome(&plain(&bytes), None),
             Ok(_) => {
-                let text = match output {
-                    Some(_) => Cow::Owned(plain(&bytes)),
-                    None => String::from_utf8_lossy(&bytes),
-                };
-                let lines = text.split_inclusive('\n').skip(input.first() - 1);
-                Outcome::completed(page(lines, &input))
+                roots.seen().note(roots.name_of(&input.path), &bytes);
+                input.outcome(&bytes)
             }
         }
     }
@@ -113,7 +113,10 @@ impl RunsThere for Read {
                 return here(value, &there).await;
             }
             match ask(&input, &there).await {
-                Ok(text) => Outcome::completed(page(text.split_inclusive('\n'), &input)),
+                Ok(text) => {
+                    input.note(&text, &there.roots);
+                    Outcome::completed(page(text.split_inclusive('\n'), &input))
+                }
                 Err(error) => {
                     Outcome::failed(format!("{} could not be read: {error}.", input.path))
                 }
@@ -123,6 +126,40 @@ impl RunsThere for Read {
 }
 
 impl Input {
+    /// What the model and the person get of a file with these `bytes`.
+    fn outcome(&self, bytes: &[u8]) -> Outcome {
+        match Content::of(&self.path, bytes) {
+            Content::Text(text, note) => self.text_outcome(&text, note),
+            Content::Image(kind) => self.image_outcome(kind, bytes),
+            Content::Binary => Outcome::failed(format!(
+                "{} is a binary file of {} bytes; there is nothing to read in it.",
+                self.path,
+                bytes.len()
+            )),
+        }
+    }
+
+    fn text_outcome(&self, text: &str, note: Option<&str>) -> Outcome {
+        let lines = text.split_inclusive('\n').skip(self.first() - 1);
+        let mut shown = page(lines, self);
+        if let Some(note) = note {
+            shown.push_str(&format!("\n{note}"));
+        }
+        Outcome::completed(shown)
+    }
+
+    /// The model is told that there is an image; the person is shown it.
+    fn image_outcome(&self, kind: &str, bytes: &[u8]) -> Outcome {
+        let text = format!("{} is an image ({kind}, {} bytes)", self.path, bytes.len());
+        if bytes.len() > IMAGE_BYTES_MAX {
+            return Outcome::completed(format!("{text}, too large to be shown."));
+        }
+        let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+        let block = json!({"type": "image", "mimeType": kind, "data": data});
+        let text = format!("{text}. The person is shown it; you are not.");
+        Outcome::completed(text).showing(Some(block))
+    }
+
     /// The name of kept output, if that is what shall be read.
     fn output(&self) -> Option<&str> {
         self.path.strip_prefix(output::SCHEME)
@@ -131,6 +168,17 @@ impl Input {
     /// The first line wanted, from 1.
     fn first(&self) -> usize {
         self.offset.unwrap_or(1).max(1)
+    }
+
+    /// Remembers what the client sent of a file.
+    fn note(&self, text: &str, roots: &Roots) {
+        let name = roots.name_of(&self.path);
+        let lines = text.split_inclusive('\n').count();
+        if self.first() == 1 && lines <= self.wanted() {
+            roots.seen().note(name, text.as_bytes());
+        } else {
+            roots.seen().note_part(name);
+        }
     }
 
     /// How many lines are shown.
@@ -168,10 +216,11 @@ fn page<'a>(mut lines: impl Iterator<Item = &'a str>, input: &Input) -> String {
     let (first, wanted) = (input.first(), input.wanted());
     let mut shown = String::new();
     for (count, line) in lines.by_ref().take(wanted).enumerate() {
-        if shown.len() + line.len() > TOOL_RESULT_BYTES_MAX {
+        let line = line_within(line, READ_LINE_CHARS_MAX);
+        if shown.len() + line.len() > READ_BYTES_MAX {
             return format!("{shown}\n[cut: read on from line {}]", first + count);
         }
-        shown.push_str(line);
+        shown.push_str(&line);
     }
     if lines.next().is_some() && input.limit.is_none() {
         shown.push_str(&format!("\n[cut: read on from line {}]", first + wanted));

@@ -39,6 +39,7 @@ impl Tool for Skill {
             title: one_line(&format!("Load skill {}", name.unwrap_or_default())),
             kind: ToolKind::Read,
             locations: Vec::new(),
+            content: Vec::new(),
         }
     }
 

@@ -42,6 +42,7 @@ impl Tool for SlashCommand {
             title: one_line(&format!("/{name} {}", text("args"))),
             kind: ToolKind::Other,
             locations: Vec::new(),
+            content: Vec::new(),
         }
     }
 

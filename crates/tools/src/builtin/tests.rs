@@ -9,6 +9,8 @@ use super::{Outcome, find};
 use crate::roots::Roots;
 
 mod commands;
+mod files;
+mod searching;
 mod there;
 
 fn run(root: &Path, name: &str, input: Value) -> Outcome {

@@ -61,6 +61,7 @@ impl Tool for Todo {
             title: format!("Plan of {count} steps"),
             kind: ToolKind::Think,
             locations: Vec::new(),
+            content: Vec::new(),
         }
     }
 

@@ -52,6 +52,7 @@ impl Tool for WebFetch {
             title: format!("Fetch {}", super::one_line(url.unwrap_or("a page"))),
             kind: ToolKind::Fetch,
             locations: Vec::new(),
+            content: Vec::new(),
         }
     }
 

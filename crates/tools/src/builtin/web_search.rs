@@ -64,6 +64,7 @@ impl Tool for WebSearch {
             ),
             kind: ToolKind::Fetch,
             locations: Vec::new(),
+            content: Vec::new(),
         }
     }
 

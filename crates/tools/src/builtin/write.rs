@@ -1,8 +1,10 @@
 //! `write`: a whole file, old or new, never half.
 
+use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use domain::event::ToolKind;
+use domain::limits::{DIFF_BYTES_MAX, FILE_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,7 +12,9 @@ use super::{
     Outcome, Running, RunsHere, RunsThere, Shown, There, ThereError, Tool, parse_input, show_file,
 };
 use crate::client_side::{ClientSide, Offers};
-use crate::roots::Roots;
+use crate::diff;
+use crate::roots::{FileVersion, PathError, Roots, WriteError};
+use crate::seen::Stale;
 
 pub(crate) struct Write;
 
@@ -26,7 +30,8 @@ impl Tool for Write {
     }
 
     fn description(&self) -> &'static str {
-        "Writes a whole text file, replacing what was there. Asks the person first."
+        "Writes a whole text file, replacing what was there; makes the directories that lead to it. \
+         To change a part of a file use edit. Asks the person first."
     }
 
     fn input_schema(&self) -> Value {
@@ -38,7 +43,15 @@ impl Tool for Write {
     }
 
     fn show(&self, input: &Value, roots: &Roots) -> Shown {
-        show_file("Write", ToolKind::Edit, input, roots)
+        let text = |key: &str| input.get(key).and_then(Value::as_str);
+        let content = match (text("path"), text("content")) {
+            (Some(path), Some(new)) => change(path, new, roots),
+            (_, _) => None,
+        };
+        Shown {
+            content: content.into_iter().collect(),
+            ..show_file("Write", ToolKind::Edit, input, roots)
+        }
     }
 
     fn here(&self) -> Option<&dyn RunsHere> {
@@ -56,8 +69,9 @@ impl RunsHere for Write {
             Ok(input) => input,
             Err(outcome) => return outcome,
         };
-        match roots.replace_file(&input.path, input.content.as_bytes()) {
-            Ok(()) => Outcome::completed(input.done()),
+        let change = change(&input.path, &input.content, roots);
+        match write_here(&input, roots) {
+            Ok(()) => Outcome::completed(input.done()).showing(change),
             Err(error) => Outcome::failed(input.not_done(&error)),
         }
     }
@@ -73,12 +87,17 @@ impl RunsThere for Write {
             };
             let done = input.done();
             let content = std::mem::take(&mut input.content);
+            let change = change_there(&input.path, &content, &there.roots).await;
             let written = match reach(&input, &there).await {
-                Ok((path, client)) => client.write_text_file(path, content),
+                Ok((path, client)) => client.write_text_file(path, content.clone()),
                 Err(error) => return Outcome::failed(input.not_done(&error)),
             };
             match written.await {
-                Ok(()) => Outcome::completed(done),
+                Ok(()) => {
+                    let name = there.roots.name_of(&input.path);
+                    there.roots.seen().note(name, content.as_bytes());
+                    Outcome::completed(done).showing(change)
+                }
                 Err(error) if error.may_have_run() => Outcome::unknown(input.not_done(&error)),
                 Err(error) => Outcome::failed(input.not_done(&error)),
             }
@@ -94,6 +113,62 @@ impl Input {
     fn not_done(&self, error: &dyn std::error::Error) -> String {
         format!("{} could not be written: {error}.", self.path)
     }
+}
+
+/// Writes a file of the server, unless it has changed since it was read.
+fn write_here(input: &Input, roots: &Roots) -> Result<(), NotWritten> {
+    let name = roots.name_of(&input.path);
+    let version = match roots.open_file(&input.path) {
+        Ok(file) => {
+            let version = FileVersion::of(&file.metadata().map_err(PathError::from)?);
+            let mut bytes = Vec::new();
+            let read = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
+            read.map_err(PathError::from)?;
+            if let Err(Stale::Changed) = roots.seen().check(&name, &bytes) {
+                return Err(NotWritten::Stale(Stale::Changed));
+            }
+            Some(version)
+        }
+        // What stands in the way of reading need not stand in that of writing.
+        Err(_) => None,
+    };
+    let content = input.content.as_bytes();
+    roots.replace_file(&input.path, content, version)?;
+    roots.seen().note(name, content);
+    Ok(())
+}
+
+/// What writing `new` to a file changes, as far as it can be shown. The disk is the server's, which
+/// a client in an editor shares.
+fn change(path: &str, new: &str, roots: &Roots) -> Option<Value> {
+    let absolute = roots.absolute(path);
+    match roots.read_text(path, DIFF_BYTES_MAX) {
+        Ok(old) if old.is_cut => None,
+        Ok(old) => diff::block(&absolute, Some(&old.text), new),
+        // New only if this is the disk that it is written to.
+        Err(PathError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            roots.open_directory(".").ok()?;
+            diff::block(&absolute, None, new)
+        }
+        Err(_) => None,
+    }
+}
+
+async fn change_there(path: &str, new: &str, roots: &Arc<Roots>) -> Option<Value> {
+    let (path, new, roots) = (path.to_owned(), new.to_owned(), Arc::clone(roots));
+    let looked = tokio::task::spawn_blocking(move || change(&path, &new, &roots));
+    looked.await.ok().flatten()
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+enum NotWritten {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Stale(#[from] Stale),
 }
 
 /// The path as the client is told it, and the client.

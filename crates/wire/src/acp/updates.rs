@@ -177,6 +177,8 @@ pub(super) enum Update<'a> {
         raw_input: &'a Value,
         #[serde(skip_serializing_if = "<[_]>::is_empty")]
         locations: &'a [ToolLocation],
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Value>,
     },
     ToolCallUpdate {
         tool_call_id: &'a CallId,
@@ -317,6 +319,7 @@ fn tool_call(call: &ToolUse) -> Update<'_> {
         status: "pending",
         raw_input: &call.input,
         locations: &call.locations,
+        content: call.content.iter().filter_map(tool_content).collect(),
     }
 }
 

@@ -14,7 +14,7 @@ use wire::acp::{
     TurnNotice, TurnState, TurnStatus, UpdateMeta, available_commands_update, cancel_request,
     config_option_update, current_mode_update, empty_result, event_updates, initialize_result,
     list_result, load_result, new_session_result, notice_update, permission_request, prompt_result,
-    resume_result, set_config_option_result, text_chunk, turn_notification,
+    resume_result, set_config_option_result, text_chunk, tool_progress, turn_notification,
 };
 use wire::rpc::{RequestId, response};
 
@@ -159,6 +159,7 @@ fn notifications() -> Vec<String> {
         turn_notification(&turn),
         cancel_request(&RequestId::string("q")),
         permission_request(&RequestId::string("q"), session(), &question()),
+        tool_progress(session(), &CallId::new("c1"), "half a line").unwrap(),
     ];
     frames.extend(events().iter().flat_map(updates));
     frames
@@ -233,6 +234,7 @@ fn events() -> Vec<Event> {
                 path: "/w/a.txt".into(),
                 line: Some(3),
             }],
+            content: tool_blocks().into(),
         }
         .into(),
         ToolUse {
@@ -243,6 +245,7 @@ fn events() -> Vec<Event> {
             title: String::new(),
             kind: ToolKind::Read,
             locations: vec![],
+            content: Box::default(),
         }
         .into(),
         result(ToolStatus::Completed, "done", tool_blocks()).into(),

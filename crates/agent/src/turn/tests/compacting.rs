@@ -24,6 +24,7 @@ impl World {
             title: String::new(),
             kind: domain::event::ToolKind::Read,
             locations: Vec::new(),
+            content: Box::default(),
         });
         self.store(ToolResult {
             call_id: CallId::new(id),

@@ -300,6 +300,7 @@ impl World {
                         title: proposal.title,
                         kind: proposal.kind,
                         locations: proposal.locations,
+                        content: proposal.content.into(),
                     });
                     let permit = Permit::granted(proposal.call, EventSeq(1));
                     proposal.verdict.send(Verdict::Run(permit)).unwrap();

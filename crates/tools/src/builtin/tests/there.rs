@@ -57,10 +57,32 @@ fn names(client: Option<Fake>) -> Vec<&'static str> {
 
 #[test]
 fn commands_are_for_models_whose_client_has_terminals() {
-    assert_eq!(names(None), ["read", "write", "todo"]);
+    assert_eq!(
+        names(None),
+        [
+            "read",
+            "write",
+            "edit",
+            "notebook_edit",
+            "list",
+            "glob",
+            "grep",
+            "todo",
+        ]
+    );
     assert_eq!(
         names(Some(Fake::default())),
-        ["read", "write", "bash", "todo"]
+        [
+            "read",
+            "write",
+            "edit",
+            "notebook_edit",
+            "list",
+            "glob",
+            "grep",
+            "bash",
+            "todo",
+        ]
     );
     let files_only = Offers {
         terminal: false,
@@ -70,7 +92,19 @@ fn commands_are_for_models_whose_client_has_terminals() {
         offers: files_only,
         ..Fake::default()
     };
-    assert_eq!(names(Some(client)), ["read", "write", "todo"]);
+    assert_eq!(
+        names(Some(client)),
+        [
+            "read",
+            "write",
+            "edit",
+            "notebook_edit",
+            "list",
+            "glob",
+            "grep",
+            "todo",
+        ]
+    );
 }
 
 #[tokio::test]
@@ -128,7 +162,15 @@ async fn a_client_is_asked_for_nothing_outside_the_roots() {
         "door/new/deeper",
     ];
     for path in outside {
-        for tool in ["read", "write", "todo"] {
+        for tool in [
+            "read",
+            "write",
+            "edit",
+            "notebook_edit",
+            "list",
+            "glob",
+            "grep",
+        ] {
             let input = json!({"path": path, "content": "x"});
             let (outcome, asked) = run(root, Fake::default(), tool, input).await;
             assert_eq!(outcome.status, ToolStatus::Failed, "{tool} {path}");
@@ -330,4 +372,53 @@ fn printed(text: &str) -> TerminalOutput {
         text: text.to_owned(),
         truncated: false,
     }
+}
+
+#[tokio::test]
+async fn an_edit_works_on_what_the_client_sees_and_only_if_that_was_read() {
+    let workspace = workspace();
+    let edit = json!({"path": "a.txt", "old": "unsaved", "new": "edited"});
+    let client = with_text("one\nunsaved\n");
+    let (toolbox, asked) = toolbox(workspace.path(), client);
+    let outcome = call(&toolbox, "edit", edit.clone()).await;
+    assert!(outcome.text.contains("was not read"), "{}", outcome.text);
+    call(&toolbox, "read", json!({"path": "a.txt"})).await;
+    let outcome = call(&toolbox, "edit", edit.clone()).await;
+    assert_eq!(outcome.text, "Edited a.txt in 1 place, first in line 2.");
+    assert_eq!(outcome.blocks[0]["newText"], "one\nedited\n");
+    let path = workspace.path().join("a.txt");
+    let written = format!("write {} one\nedited\n", path.display());
+    assert_eq!(asked.lock().unwrap().last(), Some(&written));
+    // The client still has the old text: not what was written.
+    let outcome = call(&toolbox, "edit", edit).await;
+    assert!(
+        outcome.text.contains("has changed since"),
+        "{}",
+        outcome.text
+    );
+    let on_disk = std::fs::read_to_string(path).unwrap();
+    assert_eq!(
+        on_disk, "one\ntwo\nthree\n",
+        "the server's disk is not touched"
+    );
+}
+
+#[tokio::test]
+async fn an_edit_needs_a_client_that_reads_and_writes() {
+    let workspace = workspace();
+    let client = Fake {
+        offers: Offers {
+            write_text_file: false,
+            ..Fake::default().offers
+        },
+        ..with_text("one\ntwo\nthree\n")
+    };
+    let (toolbox, asked) = toolbox(workspace.path(), client);
+    call(&toolbox, "read", json!({"path": "a.txt"})).await;
+    let edit = json!({"path": "a.txt", "old": "two", "new": "2"});
+    let outcome = call(&toolbox, "edit", edit).await;
+    assert_eq!(outcome.status, ToolStatus::Completed, "{}", outcome.text);
+    assert_eq!(asked.lock().unwrap().len(), 1, "only the read");
+    let on_disk = std::fs::read_to_string(workspace.path().join("a.txt")).unwrap();
+    assert_eq!(on_disk, "one\n2\nthree\n");
 }

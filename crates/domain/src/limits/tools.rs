@@ -1,0 +1,89 @@
+//! The bounds of files, searches and commands.
+
+use std::time::Duration;
+
+/// How long a command that must end may take to do so before its supervisor is killed too: a
+/// cancel promises a second.
+pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
+
+/// Bytes of a command's output that the model is shown, half of them from its end: about thirty
+/// thousand tokens; the rest is read from its file.
+pub const COMMAND_OUTPUT_BYTES_MAX: usize = 128 * 1024;
+
+/// Characters of one line of output that are shown: more is data, not text.
+pub const COMMAND_OUTPUT_LINE_CHARS_MAX: usize = 4_000;
+
+/// Bytes of one command's output that are kept in a file.
+pub const COMMAND_OUTPUT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Files of output that a session keeps; the oldest goes first.
+pub const COMMAND_OUTPUT_FILES_MAX: usize = 16;
+
+/// Bytes of a running call's newest output that clients are shown: two or three screens.
+pub const PROGRESS_BYTES_MAX: usize = 8 * 1024;
+
+/// How often a running call shows something new: faster than anybody reads.
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// How long a search may take: a person waits for it.
+pub const SEARCH_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Threads of one search: more wait for the disk, and other sessions want to search too.
+pub const SEARCH_THREADS_MAX: usize = 8;
+
+/// Files that one `glob` gathers before it sorts them: a path is about a hundred bytes.
+pub const GLOB_FOUND_MAX: usize = 200_000;
+
+/// Files that one `glob` shows.
+pub const GLOB_SHOWN_MAX: usize = 1_000;
+
+/// Bytes of lines that one `grep` gathers before it sorts them, and of the longest line it takes.
+pub const GREP_FOUND_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Bytes of lines that one `grep` shows: about thirty thousand tokens.
+pub const GREP_SHOWN_BYTES_MAX: usize = 128 * 1024;
+
+/// Characters of one line that `grep` shows: enough to see what it is.
+pub const GREP_LINE_CHARS_MAX: usize = 500;
+
+/// Lines around a match that can be asked for.
+pub const GREP_CONTEXT_LINES_MAX: usize = 50;
+
+/// Files that a session remembers how it last saw them; each is a path and a number.
+pub const FILES_SEEN_MAX: usize = 4_096;
+
+/// Bytes of a change that are shown as a difference, old and new together: more is no use to a
+/// person who has to decide.
+pub const DIFF_BYTES_MAX: usize = 128 * 1024;
+
+/// Largest file that a tool reads whole; larger ones need a search tool.
+pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Bytes of a file that one `read` shows: about thirty thousand tokens; the rest is read by offset.
+pub const READ_BYTES_MAX: usize = 128 * 1024;
+
+/// Characters of one line that `read` shows: more is data, not text.
+pub const READ_LINE_CHARS_MAX: usize = 4_000;
+
+/// Bytes of an image that people are shown: a large photograph or screenshot.
+pub const IMAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Largest notebook that is looked at to show a change before it is allowed: showing must not take
+/// long.
+pub const NOTEBOOK_SHOWN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Lines of one tool result that the model is shown.
+pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
+
+/// Bytes of one tool result in the journal.
+pub const TOOL_RESULT_BYTES_MAX: usize = 1024 * 1024;
+
+/// How long a command may run that does not say how long it may.
+pub const COMMAND_TIME_DEFAULT: Duration = Duration::from_secs(120);
+
+/// How long a command may run at most, whatever it says: a turn waits for it.
+pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// How long the last output of a process that has ended is waited for: it is in the pipe already,
+/// unless somebody who left its group holds the pipe open.
+pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);

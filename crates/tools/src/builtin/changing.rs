@@ -1,0 +1,110 @@
+//! Changing a text file that was read before: one look, one change, one write, here or there.
+
+use std::io::Read as _;
+
+use domain::limits::FILE_BYTES_MAX;
+
+use super::{Outcome, There, ThereError};
+use crate::client_side::{ClientError, ReadTextFile};
+use crate::roots::{FileVersion, PathError, Roots, WriteError};
+use crate::seen::Stale;
+
+/// What a change makes of a text: the new one, and what there is to say about it.
+pub(super) type Made<T, E> = Result<(String, T), E>;
+
+/// A change that was made.
+#[derive(Debug)]
+pub(super) struct Changed<T> {
+    pub(super) old: String,
+    pub(super) new: String,
+    pub(super) about: T,
+}
+
+/// Why a file was not changed, in words for a model.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotChanged<E: std::error::Error> {
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    There(#[from] ThereError),
+    /// The client did not give the file, so nothing happened to it.
+    #[error(transparent)]
+    NotRead(ClientError),
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("it is too large")]
+    TooLarge,
+    #[error("it is not UTF-8 text")]
+    NotText,
+    /// The change itself said no.
+    #[error("{0}")]
+    Refused(E),
+}
+
+impl<E: std::error::Error> NotChanged<E> {
+    /// The outcome of a call that wanted to change `path`.
+    pub(super) fn outcome(&self, path: &str) -> Outcome {
+        let text = format!("{path} was not edited: {self}.");
+        match self {
+            Self::There(ThereError::Client(error)) if error.may_have_run() => {
+                Outcome::unknown(text)
+            }
+            Self::There(_)
+            | Self::Path(_)
+            | Self::Write(_)
+            | Self::NotRead(_)
+            | Self::Stale(_)
+            | Self::TooLarge
+            | Self::NotText
+            | Self::Refused(_) => Outcome::failed(text),
+        }
+    }
+}
+
+/// Changes a file of the server.
+pub(super) fn here<T, E: std::error::Error>(
+    path: &str,
+    roots: &Roots,
+    change: impl FnOnce(&str) -> Made<T, E>,
+) -> Result<Changed<T>, NotChanged<E>> {
+    let file = roots.open_file(path)?;
+    let version = FileVersion::of(&file.metadata().map_err(PathError::from)?);
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    if read.map_err(PathError::from)? as u64 > FILE_BYTES_MAX {
+        return Err(NotChanged::TooLarge);
+    }
+    let name = roots.name_of(path);
+    roots.seen().check(&name, &bytes)?;
+    let old = String::from_utf8(bytes).map_err(|_| NotChanged::NotText)?;
+    let (new, about) = change(&old).map_err(NotChanged::Refused)?;
+    roots.replace_file(path, new.as_bytes(), Some(version))?;
+    roots.seen().note(name, new.as_bytes());
+    Ok(Changed { old, new, about })
+}
+
+/// Changes a file of the client, as the client sees it.
+pub(super) async fn there<T, E: std::error::Error>(
+    path: &str,
+    there: &There,
+    change: impl FnOnce(&str) -> Made<T, E>,
+) -> Result<Changed<T>, NotChanged<E>> {
+    let told = there.path(path).await.map_err(ThereError::from)?;
+    let read = ReadTextFile {
+        path: told.clone(),
+        line: None,
+        limit: None,
+    };
+    let client = there.seat.client().await.map_err(NotChanged::NotRead)?;
+    let old = client.read_text_file(read).await;
+    let old = old.map_err(NotChanged::NotRead)?;
+    let (seen, name) = (there.roots.seen(), there.roots.name_of(path));
+    seen.check(&name, old.as_bytes())?;
+    let (new, about) = change(&old).map_err(NotChanged::Refused)?;
+    let written = client.write_text_file(told, new.clone()).await;
+    written.map_err(ThereError::from)?;
+    seen.note(name, new.as_bytes());
+    Ok(Changed { old, new, about })
+}

@@ -1,0 +1,132 @@
+//! `edit`: replaces a piece of a text file that was read before and has not changed since.
+
+mod replacing;
+
+use domain::event::ToolKind;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::changing::{self, Changed, Made};
+use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, parse_input, show_file};
+use crate::client_side::Offers;
+use crate::diff;
+use crate::roots::Roots;
+use replacing::{NotReplaced, Places, Replaced, replace};
+
+pub(crate) struct Edit;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    path: String,
+    old: String,
+    new: String,
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Tool for Edit {
+    fn name(&self) -> &'static str {
+        "edit"
+    }
+
+    fn description(&self) -> &'static str {
+        "Replaces `old` by `new` in a text file. Read the file first: one that was not read, or has \
+         changed since, is not edited. `old` must be in it exactly once (give enough of the text \
+         around it), unless `replaceAll` is set. Asks the person first."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "old": {"type": "string"},
+                "new": {"type": "string"},
+                "replaceAll": {"type": "boolean"},
+            },
+            "required": ["path", "old", "new"],
+        })
+    }
+
+    fn show(&self, input: &Value, roots: &Roots) -> Shown {
+        let text = |key: &str| input.get(key).and_then(Value::as_str);
+        let content = match (text("path"), text("old"), text("new")) {
+            (Some(path), Some(old), Some(new)) => {
+                diff::block(&roots.absolute(path), Some(old), new)
+            }
+            (_, _, _) => None,
+        };
+        Shown {
+            content: content.into_iter().collect(),
+            ..show_file("Edit", ToolKind::Edit, input, roots)
+        }
+    }
+
+    fn here(&self) -> Option<&dyn RunsHere> {
+        Some(self)
+    }
+
+    fn there(&self, offers: Offers) -> Option<&dyn RunsThere> {
+        (offers.read_text_file && offers.write_text_file).then_some(self)
+    }
+}
+
+impl RunsHere for Edit {
+    fn run(&self, input: Value, roots: &Roots) -> Outcome {
+        let input: Input = match parse_input(self.name(), input) {
+            Ok(input) => input,
+            Err(outcome) => return outcome,
+        };
+        match changing::here(&input.path, roots, |text| input.replace_in(text)) {
+            Ok(changed) => input.done(roots, &changed),
+            Err(error) => error.outcome(&input.path),
+        }
+    }
+}
+
+impl RunsThere for Edit {
+    fn run(&self, input: Value, there: There) -> Running {
+        let input = parse_input::<Input>(self.name(), input);
+        Box::pin(async move {
+            let input = match input {
+                Ok(input) => input,
+                Err(outcome) => return outcome,
+            };
+            let change = |text: &str| input.replace_in(text);
+            match changing::there(&input.path, &there, change).await {
+                Ok(changed) => input.done(&there.roots, &changed),
+                Err(error) => error.outcome(&input.path),
+            }
+        })
+    }
+}
+
+impl Input {
+    fn replace_in(&self, text: &str) -> Made<Replaced, NotReplaced> {
+        let places = if self.replace_all {
+            Places::All
+        } else {
+            Places::One
+        };
+        let mut replaced = replace(text, &self.old, &self.new, places)?;
+        Ok((std::mem::take(&mut replaced.text), replaced))
+    }
+
+    fn done(&self, roots: &Roots, changed: &Changed<Replaced>) -> Outcome {
+        let replaced = &changed.about;
+        let places = match replaced.places {
+            1 => "1 place".to_owned(),
+            places => format!("{places} places"),
+        };
+        let loosely = if replaced.is_loose {
+            "; the space around its lines was different"
+        } else {
+            ""
+        };
+        let (path, line) = (&self.path, replaced.line);
+        let text = format!("Edited {path} in {places}, first in line {line}{loosely}.");
+        let shown = diff::block(&roots.absolute(path), Some(&changed.old), &changed.new);
+        Outcome::completed(text).showing(shown)
+    }
+}

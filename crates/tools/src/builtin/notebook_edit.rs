@@ -1,0 +1,177 @@
+//! `notebook_edit`: changes one cell of a Jupyter notebook that was read before.
+
+use domain::event::ToolKind;
+use domain::limits::NOTEBOOK_SHOWN_BYTES_MAX;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::changing::{self, Changed, Made};
+use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, parse_input, show_file};
+use crate::client_side::Offers;
+use crate::diff;
+use crate::notebook::{CellKind, Notebook, NotebookError};
+use crate::roots::Roots;
+
+pub(crate) struct NotebookEdit;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Input {
+    path: String,
+    cell_id: String,
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    kind: Option<CellKind>,
+    #[serde(default)]
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Mode {
+    #[default]
+    Replace,
+    Insert,
+    Delete,
+}
+
+/// The source of the cell before.
+type OldSource = Option<String>;
+
+impl Tool for NotebookEdit {
+    fn name(&self) -> &'static str {
+        "notebook_edit"
+    }
+
+    fn description(&self) -> &'static str {
+        "Changes one cell of a Jupyter notebook. Read the notebook first; `cellId` is what stands \
+         there after `cell`. `mode` is `replace` (unless given), `insert` for a new cell after that \
+         one (or first, if `cellId` is empty), or `delete`. `kind` is `code`, `markdown` or `raw`. \
+         Asks the person first."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "cellId": {"type": "string"},
+                "source": {"type": "string"},
+                "kind": {"enum": ["code", "markdown", "raw"]},
+                "mode": {"enum": ["replace", "insert", "delete"]},
+            },
+            "required": ["path", "cellId", "source"],
+        })
+    }
+
+    fn show(&self, input: &Value, roots: &Roots) -> Shown {
+        let text = |key: &str| input.get(key).and_then(Value::as_str);
+        let what = match text("mode") {
+            Some("insert") => "Insert a cell in",
+            Some("delete") => "Delete a cell of",
+            Some(_) | None => "Edit a cell of",
+        };
+        Shown {
+            content: preview(input, roots).into_iter().collect(),
+            ..show_file(what, ToolKind::Edit, input, roots)
+        }
+    }
+
+    fn here(&self) -> Option<&dyn RunsHere> {
+        Some(self)
+    }
+
+    fn there(&self, offers: Offers) -> Option<&dyn RunsThere> {
+        (offers.read_text_file && offers.write_text_file).then_some(self)
+    }
+}
+
+impl RunsHere for NotebookEdit {
+    fn run(&self, input: Value, roots: &Roots) -> Outcome {
+        let input: Input = match parse_input(self.name(), input) {
+            Ok(input) => input,
+            Err(outcome) => return outcome,
+        };
+        match changing::here(&input.path, roots, |text| input.change(text)) {
+            Ok(changed) => input.done(roots, &changed),
+            Err(error) => error.outcome(&input.path),
+        }
+    }
+}
+
+impl RunsThere for NotebookEdit {
+    fn run(&self, input: Value, there: There) -> Running {
+        let input = parse_input::<Input>(self.name(), input);
+        Box::pin(async move {
+            let input = match input {
+                Ok(input) => input,
+                Err(outcome) => return outcome,
+            };
+            let change = |text: &str| input.change(text);
+            match changing::there(&input.path, &there, change).await {
+                Ok(changed) => input.done(&there.roots, &changed),
+                Err(error) => error.outcome(&input.path),
+            }
+        })
+    }
+}
+
+/// What a call would do to its cell, if the notebook is there and not too large to look at.
+fn preview(input: &Value, roots: &Roots) -> Option<Value> {
+    let input = Input::deserialize(input).ok()?;
+    let text = roots
+        .read_text(&input.path, NOTEBOOK_SHOWN_BYTES_MAX)
+        .ok()?;
+    let (_, old) = input.change(&text.text).ok()?;
+    diff::block(
+        &roots.absolute(&input.path),
+        old.as_deref(),
+        input.new_source(),
+    )
+}
+
+impl Input {
+    /// The source of the cell after.
+    fn new_source(&self) -> &str {
+        match self.mode {
+            Mode::Replace | Mode::Insert => &self.source,
+            Mode::Delete => "",
+        }
+    }
+
+    fn change(&self, text: &str) -> Made<OldSource, NotebookError> {
+        let mut notebook = Notebook::parse(text)?;
+        let id = self.cell_id.as_str();
+        let old = match self.mode {
+            Mode::Replace => {
+                let old = notebook.source(id)?;
+                notebook.replace(id, &self.source, self.kind)?;
+                Some(old)
+            }
+            Mode::Insert => {
+                let kind = self.kind.unwrap_or(CellKind::Code);
+                notebook.insert(id, &self.source, kind)?;
+                None
+            }
+            Mode::Delete => {
+                let old = notebook.source(id)?;
+                notebook.delete(id)?;
+                Some(old)
+            }
+        };
+        Ok((notebook.into_file(), old))
+    }
+
+    fn done(&self, roots: &Roots, changed: &Changed<OldSource>) -> Outcome {
+        let what = match self.mode {
+            Mode::Replace => "Replaced cell",
+            Mode::Insert => "Inserted a cell after",
+            Mode::Delete => "Deleted cell",
+        };
+        let old = changed.about.as_deref();
+        let shown = diff::block(&roots.absolute(&self.path), old, self.new_source());
+        let text = format!("{what} {} of {}.", self.cell_id, self.path);
+        Outcome::completed(text).showing(shown)
+    }
+}
