@@ -94,16 +94,22 @@ impl Toolbox {
     }
 
     /// How to show a call of `name` with `input` to a person, before it runs.
-    #[must_use]
-    pub fn show(&self, name: &str, input: &Value) -> Shown {
+    pub async fn show(&self, name: &str, input: &Value) -> Shown {
+        let unknown = || Shown {
+            title: name.to_owned(),
+            kind: ToolKind::Other,
+            locations: Vec::new(),
+            content: Vec::new(),
+        };
         match builtin::find(name) {
-            Some(tool) => tool.show(input, &self.roots),
-            None => Shown {
-                title: name.to_owned(),
-                kind: ToolKind::Other,
-                locations: Vec::new(),
-                content: Vec::new(),
-            },
+            None => unknown(),
+            Some(tool) if tool.only_looks() => tool.show(input, &self.roots),
+            // What changes a file is shown beside what stands there now, and disks block.
+            Some(tool) => {
+                let (input, roots) = (input.clone(), Arc::clone(&self.roots));
+                let shown = tokio::task::spawn_blocking(move || tool.show(&input, &roots));
+                shown.await.unwrap_or_else(|_| unknown())
+            }
         }
     }
 

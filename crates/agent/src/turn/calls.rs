@@ -68,7 +68,7 @@ impl Turn {
                 context,
             } = self.before_tool(call).await?;
             let (verdict, judged) = oneshot::channel();
-            let shown = self.toolbox.show(&call.name, &call.input);
+            let shown = self.toolbox.show(&call.name, &call.input).await;
             proposals.push(Proposal {
                 call: call.id.clone(),
                 name: call.name.clone(),

@@ -359,12 +359,15 @@ async fn a_client_that_leaves_during_a_command_leaves_its_end_unknown() {
     assert_eq!((outcome.status, asked.len()), (ToolStatus::Failed, 1));
 }
 
-#[test]
-fn a_person_sees_all_of_a_command_before_it_runs() {
+#[tokio::test]
+async fn a_person_sees_all_of_a_command_before_it_runs() {
     let (toolbox, _) = toolbox(Path::new("/w"), Fake::default());
-    let title = |command: &str| toolbox.show("bash", &json!({"command": command})).title;
-    assert_eq!(title("ls\nrm -r x"), "ls ↵ rm -r x");
-    assert!(title(&"x".repeat(1_001)).ends_with('…'));
+    let (two, long) = (
+        json!({"command": "ls\nrm -r x"}),
+        json!({"command": "x".repeat(1_001)}),
+    );
+    assert_eq!(toolbox.show("bash", &two).await.title, "ls ↵ rm -r x");
+    assert!(toolbox.show("bash", &long).await.title.ends_with('…'));
 }
 
 fn printed(text: &str) -> TerminalOutput {
