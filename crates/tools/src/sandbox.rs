@@ -62,6 +62,10 @@ pub enum Exit {
     TooLong,
 }
 
+/// Waits for a line before it begins, so that nothing runs that the warden was not told of: were we
+/// killed in between, there would be no line.
+const WAIT_THEN_RUN: &str = r#"read -r _ && exec sh -c "$1""#;
+
 /// Runs `job` to its end. Dropped, it kills everything that was started.
 ///
 /// # Errors
@@ -69,10 +73,12 @@ pub enum Exit {
 pub async fn run(job: Job<'_>) -> io::Result<Finished> {
     let mut child = start(&job)?;
     let group = Group::led_by(&child)?;
+    let mut input = job.input;
+    input.insert(0, b'\n');
     let mut pipes = Pipes::of(&mut child, job.output_bytes_max);
     let (mut exit, mut is_read) = (Exit::TimedOut, false);
     {
-        let pumping = pipes.pump(job.input);
+        let pumping = pipes.pump(input);
         tokio::pin!(pumping);
         let deadline = tokio::time::sleep(job.time_max);
         tokio::pin!(deadline);
@@ -115,7 +121,7 @@ pub async fn run(job: Job<'_>) -> io::Result<Finished> {
 
 fn start(job: &Job<'_>) -> io::Result<Child> {
     Command::new("sh")
-        .args(["-c", job.command])
+        .args(["-c", WAIT_THEN_RUN, "sh", job.command])
         .current_dir(job.cwd)
         .env_clear()
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
