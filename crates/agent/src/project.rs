@@ -2,9 +2,11 @@
 //! those of the person whose machine it is.
 //!
 //! [`ProjectView`] belongs to one session and looks again when something on the disk has changed;
-//! a [`Project`] is what one look saw, shared by the sessions at that place ([`Surveys`]). Everything a project says is untrusted: see [`mod@file`] for
-//! what of its settings takes effect, and [`prompt`] for how its words reach the model.
+//! a [`Project`] is what one look saw, shared by the sessions at that place ([`Surveys`]).
+//! Everything a project says is untrusted: see [`mod@file`] for what of its settings takes effect,
+//! and [`prompt`] for how its words reach the model.
 
+mod agents;
 mod approvals;
 mod file;
 mod prompt;
@@ -20,18 +22,19 @@ use domain::event::{HookPoint, HookRan};
 use domain::limits::HOOK_END_TIME_MAX;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
+use tools::agents::Agents;
 use tools::instructions::Instructions;
 use tools::library::{Kept, Library, Sources};
 use tools::stamps::Stamps;
 
-use surveys::Survey;
-
+pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
 pub use surveys::Surveys;
 
 use crate::hooks::Hooks;
 use crate::settings::FileSettings;
+use surveys::Survey;
 use terrain::Terrain;
 
 /// What the operator has set for every session of the process.
@@ -60,6 +63,12 @@ pub struct Project {
     pub instructions: Instructions,
     /// Skills and commands.
     pub library: Arc<Library>,
+    /// Agents that can be given tasks.
+    pub agents: Agents,
+    /// The files that describe agents, also those that do not count.
+    pub agent_files: Vec<AgentSource>,
+    /// What of the agents has no effect.
+    pub agent_problems: Vec<String>,
     /// All hooks that run: the project's, then the operator's, who so see what will happen.
     pub hooks: Hooks,
     /// What the model is told of all this; empty if there is nothing.
@@ -70,6 +79,19 @@ impl Project {
     /// What a person should know: what is wrong, and what waits for an approval.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
+        let mut notices = self.file_notices();
+        let waiting = self.agent_files.iter();
+        let waiting = waiting.filter(|source| source.wants().is_some()).count();
+        if waiting > 0 {
+            notices.push(format!(
+                "Agents of this project ({waiting}) are not used because nobody has approved \
+                 them: `fastness approve` shows what they are"
+            ));
+        }
+        notices
+    }
+
+    fn file_notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         let Some(file) = &self.file else {
             return notices;
@@ -235,9 +257,11 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         (false, true) => Some(Kept::Commands),
         (false, false) => None,
     };
+    let directories = terrain.library_directories(place);
+    let levels = terrain.levels.len();
+    let found = agents::find(place, &own, (&directories, levels), &mut stamps);
     let mut library = Library::default();
     if let Some(kept) = kept {
-        let directories = terrain.library_directories(place);
         library = Library::gather(&Sources { directories }, &mut stamps);
         library.keep(kept);
     }
@@ -249,6 +273,9 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         file,
         instructions,
         library: Arc::new(library),
+        agents: found.agents,
+        agent_files: found.sources,
+        agent_problems: found.problems,
         hooks,
         prompt: prompt.into(),
     };

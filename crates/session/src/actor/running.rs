@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::family::Caller;
 use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed};
 use crate::store_task::blocking;
@@ -35,7 +36,9 @@ impl SessionActor {
         let view = self.view();
         let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
+        let role = self.role();
         let limits = &self.engine.limits;
+        let limits = role.map_or_else(|| limits.clone(), |role| role.limits(limits));
         let Some(open) = &self.open else { return };
         let others = open.state.additional_directories().iter();
         let others = others.map(Into::into).collect();
@@ -46,6 +49,7 @@ impl SessionActor {
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
         let client = prompter.and_then(|prompter| prompter.client);
         let seat = client.map(|client| ClientSeat::new(client, limits.client_back));
+        let seat = role.map_or(seat, |role| role.seat.clone());
         let input = TurnInput {
             model,
             system,
@@ -54,8 +58,10 @@ impl SessionActor {
                 .with_client(seat.clone())
                 .with_web(self.engine.web.as_ref().map(Web::for_session))
                 .with_shell(self.shell())
-                .with_progress(self.feed.progress().clone()),
-            budget: Budget::new(limits, open.state.usage().tokens()),
+                .with_progress(self.feed.progress().clone())
+                .with_delegate(self.nursery(turn))
+                .with_only(role.and_then(|role| role.agent.tools.clone())),
+            budget: Budget::new(&limits, open.state.usage().tokens()),
             room: Room {
                 window: (limits.context_window > 0).then_some(limits.context_window),
                 percent: limits.compact_percent,
@@ -64,6 +70,7 @@ impl SessionActor {
             view,
             turn,
         };
+        let caller = Caller::new(open.state.mode());
         self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
@@ -75,6 +82,7 @@ impl SessionActor {
             started_by,
             seat,
             end_by: None,
+            caller,
         });
     }
 
@@ -83,7 +91,11 @@ impl SessionActor {
     fn open_model(&self) -> Box<dyn Model> {
         let chosen = self.open.as_ref().and_then(|open| open.state.model());
         let chosen = chosen.and_then(|spec| self.engine.catalog.offered(spec).ok());
-        chosen.map_or_else(|| self.engine.provider.open(), |provider| provider.open())
+        let provider = chosen.unwrap_or_else(|| Arc::clone(&self.engine.provider));
+        match self.role() {
+            Some(role) => provider.open_for(&role.agent.name),
+            None => provider.open(),
+        }
     }
 
     /// What the model is told first, the same for as long as the session is in memory.
@@ -105,7 +117,11 @@ impl SessionActor {
         let cwd = PathBuf::from(&surroundings.cwd);
         let branch = blocking(move || Ok(agent::branch(&cwd)));
         surroundings.branch = branch.await.ok().flatten();
-        let system: Arc<str> = prompt::system(&surroundings).into();
+        let mut system = prompt::system(&surroundings);
+        if let Some(role) = self.role() {
+            system.push_str(&prompt::role(&role.agent.name, &role.agent.prompt));
+        }
+        let system: Arc<str> = system.into();
         self.system = Some(Arc::clone(&system));
         system
     }
