@@ -27,6 +27,7 @@ pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
 
 use crate::hooks::Hooks;
+use crate::permissions::Rules;
 use crate::settings::FileSettings;
 use terrain::Terrain;
 
@@ -56,6 +57,8 @@ pub struct Project {
     pub library: Arc<Library>,
     /// All hooks that run: the project's, then the operator's, who so see what will happen.
     pub hooks: Hooks,
+    /// All rules about tools: the operator's, and what counts of the project's.
+    pub rules: Rules,
     /// What the model is told of all this; empty if there is nothing.
     pub prompt: Arc<str>,
 }
@@ -244,6 +247,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         instructions,
         library: Arc::new(library),
         hooks,
+        rules: Rules::new(&operator.settings.permissions, &own.permissions),
         prompt: prompt.into(),
     };
     (project, stamps)

@@ -9,9 +9,11 @@ mod schema;
 
 use std::collections::BTreeMap;
 
-use domain::limits::HOOKS_MAX;
+use domain::limits::{HOOKS_MAX, RULES_MAX};
 use serde::Deserialize;
 use toml::Table;
+
+use crate::permissions::Rule;
 
 pub use hook::{Hook, Matcher, OnFailure};
 pub use schema::{Trust, trust};
@@ -75,11 +77,11 @@ impl Default for ContextSettings {
 #[serde(default)]
 pub struct PermissionSettings {
     /// What runs unasked.
-    pub allow: Vec<String>,
+    pub allow: Vec<Rule>,
     /// What is asked about, whatever else is set.
-    pub ask: Vec<String>,
+    pub ask: Vec<Rule>,
     /// What never runs.
-    pub deny: Vec<String>,
+    pub deny: Vec<Rule>,
 }
 
 /// Which models, and where they are.
@@ -139,11 +141,21 @@ impl FileSettings {
         if hooks.len() > HOOKS_MAX {
             return Err(wrong(&format!("there are more than {HOOKS_MAX} hooks")));
         }
+        let permissions: PermissionSettings = part(table, "permissions")?;
+        let PermissionSettings { allow, ask, deny } = &permissions;
+        if [allow, ask, deny]
+            .iter()
+            .any(|rules| rules.len() > RULES_MAX)
+        {
+            return Err(wrong(&format!(
+                "there are more than {RULES_MAX} rules in a list"
+            )));
+        }
         Ok(Self {
             hooks,
             agents: part(table, "agents")?,
             context: part(table, "context")?,
-            permissions: part(table, "permissions")?,
+            permissions,
             models: part(table, "models")?,
         })
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::EventSeq;
+
 /// Whether a streamed message is the answer or the thinking before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -117,6 +119,30 @@ impl PermissionOptionKind {
             Self::RejectOnce | Self::RejectAlways => false,
         }
     }
+}
+
+/// Why a call was allowed without a question: by rules, by an earlier answer, or else by the mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grounds {
+    /// The rules that allow it, one for each part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<GroundRule>,
+    /// The answer that allowed it for the rest of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventSeq>,
+    /// The mode that lets it run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+/// A rule that allowed a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroundRule {
+    /// As it was written.
+    pub rule: String,
+    /// Whose it is: `operator` or `project`.
+    pub from: String,
 }
 
 /// How a permission question ended.

@@ -214,6 +214,7 @@ impl SessionActor {
                 kind,
                 locations,
                 content,
+                ruled,
                 refused,
                 verdict,
             } = proposal;
@@ -226,6 +227,7 @@ impl SessionActor {
                 kind,
                 locations,
                 content,
+                ruled,
                 refused,
             });
         }
