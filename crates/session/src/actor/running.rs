@@ -243,6 +243,7 @@ impl SessionActor {
                 kind,
                 locations,
                 content,
+                ruled,
                 refused,
                 verdict,
             } = proposal;
@@ -255,6 +256,7 @@ impl SessionActor {
                 kind,
                 locations,
                 content,
+                ruled,
                 refused,
             });
         }

@@ -28,8 +28,9 @@ fn calling() -> SessionState {
         input: json!({"prompt": "work"}),
         title: String::new(),
         kind: ToolKind::Think,
-        locations: Vec::new(),
+        locations: Box::default(),
         content: Box::default(),
+        allowed_by: None,
     };
     let linked = ChildLinked {
         call_id: CallId::new("task"),
@@ -49,7 +50,7 @@ fn question() -> PermissionAsked {
     PermissionAsked {
         id: PermissionId::new("q"),
         call_id: CallId::new("task"),
-        options: policy::options(&write),
+        options: policy::options(&write, policy::Memory::Kept),
         title: "general: Write a".to_owned(),
         kind: ToolKind::Edit,
         asker: Some(Box::new(Asker {
