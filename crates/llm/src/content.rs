@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use crate::dialect::Extras;
+use crate::model::ToolOutcome;
+
 /// What a prompt is made of, for every provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
@@ -29,6 +32,35 @@ pub(crate) fn parts<'a>(text: &'a str, blocks: &'a [Value]) -> Vec<Part<'a>> {
         parts.push(Part::Text(text.to_owned()));
     }
     parts
+}
+
+/// What a model is told of a call's end: words, and images if it is shown those.
+pub(crate) fn found(outcome: &ToolOutcome, extras: Extras) -> (String, Vec<Part<'_>>) {
+    let is_image = |part: &Part<'_>| matches!(part, Part::Image { .. });
+    let images: Vec<Part<'_>> = outcome.images.iter().map(part).filter(is_image).collect();
+    match extras.images || images.is_empty() {
+        true => (outcome.text.clone(), images),
+        false => (
+            format!("{}\n[You cannot see images.]", outcome.text),
+            Vec::new(),
+        ),
+    }
+}
+
+/// The same, where an outcome has no other sign that it is a bad one.
+pub(crate) fn found_or_failed(outcome: &ToolOutcome, extras: Extras) -> (String, Vec<Part<'_>>) {
+    let (text, images) = found(outcome, extras);
+    match outcome.failed {
+        true => (format!("The tool did not succeed: {text}"), images),
+        false => (text, images),
+    }
+}
+
+/// Whether what a server said, in lower case, is about images.
+pub(crate) fn is_about_images(said: &str) -> bool {
+    ["image", "vision", "multimodal"]
+        .iter()
+        .any(|word| said.contains(word))
 }
 
 fn part(block: &Value) -> Part<'_> {

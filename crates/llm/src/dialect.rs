@@ -51,6 +51,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Extra {
     Thoughts,
     Tools,
+    /// Images that tools found.
+    Images,
 }
 
 /// The extras that are asked for.
@@ -58,6 +60,7 @@ pub(crate) enum Extra {
 pub(crate) struct Extras {
     pub(crate) thoughts: bool,
     pub(crate) tools: bool,
+    pub(crate) images: bool,
 }
 
 #[cfg(test)]
@@ -71,6 +74,7 @@ impl<'a> Asked<'a> {
             extras: Extras {
                 thoughts: true,
                 tools: true,
+                images: true,
             },
             window: 100_000,
         }
@@ -82,6 +86,7 @@ impl Extras {
         match extra {
             Extra::Thoughts => self.thoughts,
             Extra::Tools => self.tools,
+            Extra::Images => self.images,
         }
     }
 
@@ -89,6 +94,7 @@ impl Extras {
         match extra {
             Extra::Thoughts => self.thoughts = false,
             Extra::Tools => self.tools = false,
+            Extra::Images => self.images = false,
         }
         self
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::thinking;
 use crate::content::{self, Part};
-use crate::dialect::Asked;
+use crate::dialect::{Asked, Extras};
 use crate::inputs;
 use crate::known;
 use crate::memory::{Memory, Piece};
@@ -32,7 +32,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         tools.last_mut().map(mark);
         body["tools"] = Value::Array(tools);
     }
-    body["messages"] = Value::Array(messages(&request.messages, asked.memory));
+    body["messages"] = Value::Array(messages(&request.messages, asked.memory, asked.extras));
     if asked.extras.thoughts
         && may_think(&request.messages, asked.memory)
         && let Some(thinking) = thinking::wanted(asked.model)
@@ -44,13 +44,16 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
 
 /// The conversation, with the end of the last user message marked: all before it is the same next
 /// time and comes from the cache.
-fn messages(conversation: &[Message], memory: &Memory) -> Vec<Value> {
+fn messages(conversation: &[Message], memory: &Memory, extras: Extras) -> Vec<Value> {
     let mut messages: Vec<Value> = Vec::with_capacity(conversation.len());
     for message in conversation {
         let (role, content) = match message {
             Message::User { text, blocks } => ("user", user_content(text, blocks)),
             Message::Assistant { text, calls } => ("assistant", assistant(text, calls, memory)),
-            Message::ToolResults(outcomes) => ("user", outcomes.iter().map(tool_result).collect()),
+            Message::ToolResults(outcomes) => {
+                let ended = outcomes.iter().map(|outcome| tool_result(outcome, extras));
+                ("user", ended.collect())
+            }
         };
         if content.is_empty() {
             continue;
@@ -90,15 +93,17 @@ fn user_content(text: &str, blocks: &[Value]) -> Vec<Value> {
     let parts = parts
         .iter()
         .filter(|part| **part != Part::Text(String::new()));
-    parts
-        .map(|part| match part {
-            Part::Text(text) => text_block(text),
-            Part::Image { mime, data } => {
-                let source = json!({ "type": "base64", "media_type": mime, "data": data });
-                json!({ "type": "image", "source": source })
-            }
-        })
-        .collect()
+    parts.map(part).collect()
+}
+
+fn part(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => text_block(text),
+        Part::Image { mime, data } => {
+            let source = json!({ "type": "base64", "media_type": mime, "data": data });
+            json!({ "type": "image", "source": source })
+        }
+    }
 }
 
 fn assistant(text: &str, calls: &[ToolCall], memory: &Memory) -> Vec<Value> {
@@ -122,10 +127,15 @@ fn tool_use(call: &ToolCall) -> Value {
     json!({ "type": "tool_use", "id": call.id.as_str(), "name": call.name, "input": input })
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Value {
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Value {
     let mut result = json!({ "type": "tool_result", "tool_use_id": outcome.call.as_str() });
-    if !outcome.text.is_empty() {
-        result["content"] = Value::from(outcome.text.as_str());
+    let (text, images) = content::found(outcome, extras);
+    if !images.is_empty() {
+        let text = Some(text).filter(|text| !text.trim().is_empty());
+        let text = text.as_deref().map(text_block);
+        result["content"] = text.into_iter().chain(images.iter().map(part)).collect();
+    } else if !text.is_empty() {
+        result["content"] = Value::from(text);
     }
     if outcome.failed {
         result["is_error"] = Value::Bool(true);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::content::{self, Part};
-use crate::dialect::Asked;
+use crate::dialect::{Asked, Extras};
 use crate::inputs;
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
 
@@ -18,7 +18,10 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         match message {
             Message::User { text, blocks } => messages.push(user(text, blocks)),
             Message::Assistant { text, calls } => messages.push(assistant(text, calls)),
-            Message::ToolResults(outcomes) => messages.extend(outcomes.iter().map(tool_result)),
+            Message::ToolResults(outcomes) => {
+                let ended = outcomes.iter();
+                messages.extend(ended.map(|outcome| tool_result(outcome, asked.extras)));
+            }
         }
     }
     let mut body = json!({
@@ -67,13 +70,17 @@ fn call(call: &ToolCall) -> Value {
     json!({ "function": { "name": call.name, "arguments": arguments } })
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Value {
-    let content = if outcome.failed {
-        format!("The tool did not succeed: {}", outcome.text)
-    } else {
-        outcome.text.clone()
-    };
-    json!({ "role": "tool", "tool_name": outcome.name, "content": content })
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Value {
+    let (content, images) = content::found_or_failed(outcome, extras);
+    let mut message = json!({ "role": "tool", "tool_name": outcome.name, "content": content });
+    if !images.is_empty() {
+        let data = images.iter().filter_map(|part| match part {
+            Part::Image { data, .. } => Some(*data),
+            Part::Text(_) => None,
+        });
+        message["images"] = data.collect();
+    }
+    message
 }
 
 fn tool(tool: &ToolSpec) -> Value {
@@ -121,6 +128,7 @@ mod tests {
                 name: "read".to_owned(),
                 text: "A".to_owned(),
                 failed: false,
+                images: Vec::new(),
             }]),
         ];
         let request = ModelRequest {

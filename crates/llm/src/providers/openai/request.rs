@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::content::{self, Part};
-use crate::dialect::Asked;
+use crate::dialect::{Asked, Extras};
 use crate::inputs;
 use crate::memory::{Memory, Piece};
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
@@ -18,7 +18,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         "model": asked.model,
         "stream": true,
         "store": false,
-        "input": input(&request.messages, asked.memory),
+        "input": input(&request.messages, asked.memory, asked.extras),
     });
     if !request.system.is_empty() {
         body["instructions"] = Value::from(request.system.as_str());
@@ -35,13 +35,15 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-fn input(conversation: &[Message], memory: &Memory) -> Vec<Value> {
+fn input(conversation: &[Message], memory: &Memory, extras: Extras) -> Vec<Value> {
     let mut items = Vec::with_capacity(conversation.len());
     for message in conversation {
         match message {
             Message::User { text, blocks } => items.push(user(text, blocks)),
             Message::Assistant { text, calls } => assistant(text, calls, memory, &mut items),
-            Message::ToolResults(outcomes) => items.extend(outcomes.iter().map(tool_result)),
+            Message::ToolResults(outcomes) => {
+                items.extend(outcomes.iter().map(|outcome| tool_result(outcome, extras)));
+            }
         }
     }
     items
@@ -49,17 +51,18 @@ fn input(conversation: &[Message], memory: &Memory) -> Vec<Value> {
 
 fn user(text: &str, blocks: &[Value]) -> Value {
     let parts = content::parts(text, blocks);
-    let content: Vec<Value> = parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => json!({ "type": "input_text", "text": text }),
-            Part::Image { mime, data } => {
-                let url = format!("data:{mime};base64,{data}");
-                json!({ "type": "input_image", "image_url": url })
-            }
-        })
-        .collect();
+    let content: Vec<Value> = parts.iter().map(part).collect();
     json!({ "type": "message", "role": "user", "content": content })
+}
+
+fn part(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({ "type": "input_text", "text": text }),
+        Part::Image { mime, data } => {
+            let url = format!("data:{mime};base64,{data}");
+            json!({ "type": "input_image", "image_url": url })
+        }
+    }
 }
 
 fn assistant(text: &str, calls: &[ToolCall], memory: &Memory, items: &mut Vec<Value>) {
@@ -92,11 +95,11 @@ fn function_call(call: &ToolCall) -> Value {
     })
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Value {
-    let output = if outcome.failed {
-        format!("The tool did not succeed: {}", outcome.text)
-    } else {
-        outcome.text.clone()
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Value {
+    let (text, images) = content::found_or_failed(outcome, extras);
+    let output = match images.is_empty() {
+        true => Value::from(text),
+        false => [Part::Text(text)].iter().chain(&images).map(part).collect(),
     };
     json!({ "type": "function_call_output", "call_id": outcome.call.as_str(), "output": output })
 }

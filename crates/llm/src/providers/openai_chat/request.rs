@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::content::{self, Part};
-use crate::dialect::Asked;
+use crate::dialect::{Asked, Extras};
 use crate::inputs;
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
 
@@ -20,7 +20,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
                 messages.push(json!({ "role": "user", "content": user_content(text, blocks) }));
             }
             Message::Assistant { text, calls } => messages.push(assistant(text, calls)),
-            Message::ToolResults(outcomes) => messages.extend(outcomes.iter().map(tool_result)),
+            Message::ToolResults(outcomes) => add_results(outcomes, asked.extras, &mut messages),
         }
     }
     let mut body = json!({
@@ -75,13 +75,20 @@ fn call(call: &ToolCall) -> Value {
     })
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Value {
-    let content = if outcome.failed {
-        format!("The tool did not succeed: {}", outcome.text)
-    } else {
-        outcome.text.clone()
-    };
-    json!({ "role": "tool", "tool_call_id": outcome.call.as_str(), "content": content })
+/// What tools found. Only a user's message has images, so one with them follows.
+fn add_results(outcomes: &[ToolOutcome], extras: Extras, messages: &mut Vec<Value>) {
+    let mut seen: Vec<Value> = Vec::new();
+    for outcome in outcomes {
+        let (content, images) = content::found_or_failed(outcome, extras);
+        let id = outcome.call.as_str();
+        messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
+        seen.extend(images.iter().map(part));
+    }
+    if !seen.is_empty() {
+        let words = Part::Text("[what the tools found as images]".to_owned());
+        seen.insert(0, part(&words));
+        messages.push(json!({ "role": "user", "content": seen }));
+    }
 }
 
 fn tool(tool: &ToolSpec) -> Value {
@@ -127,6 +134,7 @@ mod tests {
                     name: "read".to_owned(),
                     text: "no such file".to_owned(),
                     failed: true,
+                    images: Vec::new(),
                 }]),
                 Message::Assistant {
                     text: "It is not there.".to_owned(),
