@@ -2,13 +2,15 @@
 //! those of the person whose machine it is.
 //!
 //! [`ProjectView`] belongs to one session and looks again when something on the disk has changed;
-//! a [`Project`] is what one look saw. Everything a project says is untrusted: see [`mod@file`] for
-//! what of its settings takes effect, and [`prompt`] for how its words reach the model.
+//! a [`Project`] is what one look saw, shared by the sessions at that place ([`Surveys`]).
+//! Everything a project says is untrusted: see [`mod@file`] for what of its settings takes effect,
+//! and [`prompt`] for how its words reach the model.
 
 mod agents;
 mod approvals;
 mod file;
 mod prompt;
+mod surveys;
 mod terrain;
 
 use std::path::PathBuf;
@@ -28,9 +30,11 @@ use tools::stamps::Stamps;
 pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
+pub use surveys::Surveys;
 
 use crate::hooks::Hooks;
 use crate::settings::FileSettings;
+use surveys::Survey;
 use terrain::Terrain;
 
 /// What the operator has set for every session of the process.
@@ -46,6 +50,8 @@ pub struct Operator {
     pub approvals: Option<Approvals>,
     /// What commands see of the environment: nothing secret.
     pub environment: Arc<[(String, String)]>,
+    /// What was seen around the sessions of the process.
+    pub surveys: Surveys,
 }
 
 /// What one look saw.
@@ -120,7 +126,7 @@ pub struct ProjectView {
 
 struct Shared {
     place: Place,
-    known: Mutex<Option<(Stamps, Arc<Project>)>>,
+    known: Mutex<Option<Arc<Survey>>>,
     has_begun: AtomicBool,
     told: Mutex<Vec<String>>,
 }
@@ -163,6 +169,12 @@ impl ProjectView {
         looked.unwrap_or_default()
     }
 
+    /// Where the session is.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.shared.place
+    }
+
     /// Notes that the session has a turn; says whether it is the first since it came into memory.
     #[must_use]
     pub fn begin(&self) -> bool {
@@ -196,7 +208,7 @@ impl ProjectView {
                 time_max: hook.time_max.min(left),
                 ..hook
             };
-            events.push(project.hooks.run(&hook, &fields).await.event);
+            events.push(project.hooks.run(&hook, self.place(), &fields).await.event);
         }
         events
     }
@@ -205,15 +217,14 @@ impl ProjectView {
 impl Shared {
     fn look(&self) -> Arc<Project> {
         let known = lock(&self.known).clone();
-        if let Some((stamps, project)) = known
-            && stamps.are_fresh()
+        if let Some(survey) = known
+            && survey.is_fresh()
         {
-            return project;
+            return survey.project();
         }
-        let (project, stamps) = read(&self.place);
-        let project = Arc::new(project);
-        *lock(&self.known) = Some((stamps, Arc::clone(&project)));
-        project
+        let survey = self.place.operator.surveys.of(&self.place);
+        *lock(&self.known) = Some(Arc::clone(&survey));
+        survey.project()
     }
 }
 
@@ -255,12 +266,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         library.keep(kept);
     }
     let hooks = own.hooks.iter().chain(&operator.settings.hooks);
-    let hooks = Hooks::new(
-        hooks.cloned().collect(),
-        place.session,
-        place.cwd.clone(),
-        Arc::clone(&operator.environment),
-    );
+    let hooks = Hooks::new(hooks.cloned().collect(), Arc::clone(&operator.environment));
     let styles = [&operator.settings.context.style, &own.context.style];
     let prompt = prompt::of(styles, &instructions, &library);
     let project = Project {

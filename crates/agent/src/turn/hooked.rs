@@ -257,7 +257,7 @@ impl Turn {
                 fields.insert("toolName".to_owned(), json!(call.name));
                 fields.insert("callId".to_owned(), json!(call.id));
             }
-            let running = self.project.hooks.run(&hook, &fields);
+            let running = self.project.hooks.run(&hook, self.view.place(), &fields);
             let mut ran = match unless_cancelled(&self.cancel, running).await {
                 Ok(ran) => ran,
                 Err(stopped) => {

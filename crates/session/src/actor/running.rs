@@ -24,6 +24,9 @@ use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed};
 use crate::store_task::blocking;
 
+/// Text that is written at once if it waits: more would be no faster.
+const TEXT_WRITE_BYTES: usize = 64 * 1024;
+
 impl SessionActor {
     /// Starts the turn that the journal says is running.
     ///
@@ -155,10 +158,20 @@ impl SessionActor {
         self.cool_at = Some(self.idle_since + SESSION_WARM_TIME);
     }
 
-    /// Handles one report; `None` is a turn that stopped without saying how.
+    /// Handles a report and, if it is text, the text that waits behind it; `None` is a turn that
+    /// stopped without saying how.
     pub(super) async fn on_report(&mut self, report: Option<Report>) {
+        let mut report = report;
+        while let Some(Report::Text { kind, delta }) = report {
+            let (deltas, next) = self.gather_text(kind, delta);
+            self.on_text(kind, deltas).await;
+            match next {
+                Some(next) => report = Some(next),
+                None => return,
+            }
+        }
         match report {
-            Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Text { .. }) => {}
             Some(Report::Note(note)) => self.stage(Command::Note(note)),
             Some(Report::Usage {
                 usage,
@@ -248,8 +261,36 @@ impl SessionActor {
         self.stage(Command::Propose(calls));
     }
 
+    /// Text of one kind that is already there, so that it shares one write, and the first report
+    /// that is something else.
+    fn gather_text(&mut self, kind: MessageKind, first: String) -> (Vec<String>, Option<Report>) {
+        let mut bytes = first.len();
+        let mut deltas = vec![first];
+        while bytes < TEXT_WRITE_BYTES
+            && let Some(turn) = &mut self.turn
+            && let Ok(report) = turn.reports.try_recv()
+        {
+            match report {
+                Report::Text { kind: same, delta } if same == kind => {
+                    bytes += delta.len();
+                    deltas.push(delta);
+                }
+                Report::Text { .. }
+                | Report::Note(_)
+                | Report::Usage { .. }
+                | Report::Context { .. }
+                | Report::Plan { .. }
+                | Report::Compacted { .. }
+                | Report::Proposed(_)
+                | Report::Finished(_)
+                | Report::Ended(_) => return (deltas, Some(report)),
+            }
+        }
+        (deltas, None)
+    }
+
     /// Text is shown once it is written; it is synced a little later.
-    async fn on_text(&mut self, kind: MessageKind, delta: String) {
+    async fn on_text(&mut self, kind: MessageKind, deltas: Vec<String>) {
         if self
             .turn
             .as_ref()
@@ -257,7 +298,7 @@ impl SessionActor {
         {
             return;
         }
-        if let Err(error) = self.write_text(kind, &delta).await {
+        if let Err(error) = self.write_text(kind, &deltas).await {
             return self.fence(&error, Vec::new());
         }
         let sync_time = self.engine.limits.partial_sync / 2;
@@ -265,7 +306,7 @@ impl SessionActor {
             .get_or_insert_with(|| Instant::now() + sync_time);
     }
 
-    async fn write_text(&mut self, kind: MessageKind, delta: &str) -> Result<(), StoreError> {
+    async fn write_text(&mut self, kind: MessageKind, deltas: &[String]) -> Result<(), StoreError> {
         let continues = self.open_kind == Some(kind);
         if !continues
             && self
@@ -290,8 +331,11 @@ impl SessionActor {
             self.open_kind = Some(kind);
         }
         // One write to the page cache: cheaper here than a hop to another thread.
-        let bytes = open.writer.push_text(delta)?;
-        self.feed.push_text(Arc::from(delta), bytes);
+        let bytes = match deltas {
+            [delta] => open.writer.push_text(delta)?,
+            several => open.writer.push_text(&several.concat())?,
+        };
+        self.feed.push_text(deltas, bytes);
         if bytes > self.engine.limits.streamed_message_bytes_max {
             self.stage(Command::End(Ok(StopReason::MaxTokens)));
             self.drop_turn();
