@@ -15,6 +15,7 @@ use domain::event::{
 };
 use domain::{Event, EventSeq};
 use llm::{Message, ToolCall, ToolOutcome};
+use serde_json::Value;
 
 use fold::{Mark, Piece, append};
 pub use plan::{Cut, Plan, Prune};
@@ -83,6 +84,7 @@ impl Conversation {
                     name: String::new(),
                     text: shown_result(result.status, &result.text),
                     failed: result.status != ToolStatus::Completed,
+                    images: images(&result.blocks),
                 };
                 self.add(seq, Piece::Ended(outcome));
             }
@@ -201,9 +203,11 @@ impl Conversation {
                 continue;
             };
             for (outcome, seq) in outcomes.iter_mut().zip(&mark.outcomes) {
-                if *seq <= up_to && outcome.text.len() > PRUNED.len() {
-                    freed += outcome.text.len() - PRUNED.len();
+                let bytes = fold::outcome_bytes(outcome);
+                if *seq <= up_to && bytes > PRUNED.len() {
+                    freed += bytes - PRUNED.len();
                     outcome.text = PRUNED.to_owned();
+                    outcome.images.clear();
                 }
             }
         }
@@ -255,6 +259,12 @@ pub(crate) fn head_of(text: &str, bytes_max: usize) -> String {
         return text.to_owned();
     }
     format!("{} […]", &text[..text.floor_char_boundary(bytes_max)])
+}
+
+/// The images among what a tool showed.
+fn images(blocks: &[Value]) -> Vec<Value> {
+    let images = blocks.iter().filter(|block| block["type"] == "image");
+    images.cloned().collect()
 }
 
 /// A result as the model reads it: one that did not run says so.

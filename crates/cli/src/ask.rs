@@ -191,6 +191,7 @@ impl<'a> Asking<'a> {
     fn show(&mut self, update: Update, screen: &mut Screen) -> io::Result<()> {
         match update {
             Update::Text { greeting: true, .. } | Update::Turn(_) | Update::Other { .. } => Ok(()),
+            Update::Notice { text } => screen.notice(&text),
             Update::Text { text, .. } => screen.text(&text),
             Update::Thought { text } => screen.thought(&text),
             Update::ToolCall(call) => {

@@ -137,6 +137,7 @@ fn received(message: &SessionUpdate) -> Option<Received> {
                 || message.meta.as_ref().is_some_and(|meta| meta.greeting),
         }),
         "agent_thought_chunk" => text().map_or_else(other, |text| Update::Thought { text }),
+        "notice" => text_at(update, "title").map_or_else(other, |text| Update::Notice { text }),
         "tool_call" => tool_call(update).map_or_else(other, Update::ToolCall),
         "tool_call_update" => tool_call(update).map_or_else(other, Update::ToolUpdate),
         _ => other(),

@@ -34,6 +34,11 @@ pub enum Update {
     ToolCall(ToolCall),
     /// Something about a tool call changed; only what changed is there.
     ToolUpdate(ToolCall),
+    /// Something the server says to the person.
+    Notice {
+        /// What.
+        text: String,
+    },
     /// A turn started, waits or ended.
     Turn(TurnNotice),
     /// Anything else, by the name of its kind.

@@ -247,7 +247,9 @@ async fn try_once(
     let body = endpoint.login.hide_in(body);
     let error = refusal::of_answer(status, &body);
     let extra = endpoint.dialect.refused_extra(&body.to_ascii_lowercase());
-    let next = match extra.filter(|extra| status == 400 && extras.has(*extra)) {
+    // Some servers fail over an image instead of refusing it.
+    let is_refusal = |extra: &Extra| status == 400 || *extra == Extra::Images;
+    let next = match extra.filter(|extra| is_refusal(extra) && extras.has(*extra)) {
         Some(extra) => Next::Without(extra),
         // An empty purse does not fill by waiting, and a long text does not shrink.
         None if !retry::may_help(status)

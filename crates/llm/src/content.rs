@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::dialect::Extras;
+use crate::model::ToolOutcome;
+
 /// What a prompt is made of, for every provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
@@ -48,6 +51,38 @@ pub(crate) fn kind(block: &Value) -> &str {
     let mut fields = block.as_object().into_iter().flatten();
     let found = fields.find(|(name, _)| *name == "type");
     found.and_then(|(_, kind)| kind.as_str()).unwrap_or("")
+}
+
+/// What a model is told of a call's end: words, and images if it is shown those.
+pub(crate) fn found(outcome: &ToolOutcome, extras: Extras) -> (Cow<'_, str>, Vec<Part<'_>>) {
+    let is_image = |part: &Part<'_>| matches!(part, Part::Image { .. });
+    let images: Vec<Part<'_>> = outcome.images.iter().map(part).filter(is_image).collect();
+    match extras.images || images.is_empty() {
+        true => (Cow::from(&outcome.text), images),
+        false => (
+            format!("{}\n[You cannot see images.]", outcome.text).into(),
+            Vec::new(),
+        ),
+    }
+}
+
+/// The same, where an outcome has no other sign that it is a bad one.
+pub(crate) fn found_or_failed(
+    outcome: &ToolOutcome,
+    extras: Extras,
+) -> (Cow<'_, str>, Vec<Part<'_>>) {
+    let (text, images) = found(outcome, extras);
+    match outcome.failed {
+        true => (format!("The tool did not succeed: {text}").into(), images),
+        false => (text, images),
+    }
+}
+
+/// Whether what a server said, in lower case, is about images.
+pub(crate) fn is_about_images(said: &str) -> bool {
+    ["image", "vision", "multimodal"]
+        .iter()
+        .any(|word| said.contains(word))
 }
 
 fn part(block: &Value) -> Part<'_> {

@@ -52,6 +52,8 @@ pub(crate) struct Asked<'a> {
 pub(crate) enum Extra {
     Thoughts,
     Tools,
+    /// Images that tools found.
+    Images,
 }
 
 /// The extras that are asked for.
@@ -59,6 +61,7 @@ pub(crate) enum Extra {
 pub(crate) struct Extras {
     pub(crate) thoughts: bool,
     pub(crate) tools: bool,
+    pub(crate) images: bool,
 }
 
 /// `body` as JSON. Dialects describe a request by types that borrow from the conversation: it is
@@ -79,6 +82,7 @@ impl<'a> Asked<'a> {
             extras: Extras {
                 thoughts: true,
                 tools: true,
+                images: true,
             },
             window: 100_000,
         }
@@ -90,6 +94,7 @@ impl Extras {
         match extra {
             Extra::Thoughts => self.thoughts,
             Extra::Tools => self.tools,
+            Extra::Images => self.images,
         }
     }
 
@@ -97,6 +102,7 @@ impl Extras {
         match extra {
             Extra::Thoughts => self.thoughts = false,
             Extra::Tools => self.tools = false,
+            Extra::Images => self.images = false,
         }
         self
     }

@@ -37,6 +37,7 @@ pub(crate) struct Endpoint {
 struct RefusedExtras {
     thoughts: AtomicBool,
     tools: AtomicBool,
+    images: AtomicBool,
 }
 
 /// What makes an endpoint, besides its dialect.
@@ -78,6 +79,7 @@ impl Endpoint {
         Extras {
             thoughts: !self.refused.thoughts.load(Ordering::Relaxed),
             tools: !self.refused.tools.load(Ordering::Relaxed),
+            images: !self.refused.images.load(Ordering::Relaxed),
         }
     }
 
@@ -86,6 +88,7 @@ impl Endpoint {
         let refused = match extra {
             Extra::Thoughts => &self.refused.thoughts,
             Extra::Tools => &self.refused.tools,
+            Extra::Images => &self.refused.images,
         };
         refused.store(true, Ordering::Relaxed);
     }

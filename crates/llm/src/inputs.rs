@@ -6,7 +6,7 @@ use domain::limits::{TOOL_CALLS_MAX, TOOL_INPUT_BYTES_MAX};
 use serde_json::Value;
 
 use crate::error::ModelError;
-use crate::model::{ToolCall, ToolOutcome, fresh_call_id};
+use crate::model::{ToolCall, fresh_call_id};
 
 /// Room for the tool calls of one answer.
 #[derive(Default)]
@@ -69,12 +69,4 @@ pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
         return Cow::Borrowed(input);
     }
     Cow::Owned(serde_json::json!({ "input": input }))
-}
-
-/// A result as providers are told it that cannot be told whether it is a success.
-pub(crate) fn told(outcome: &ToolOutcome) -> Cow<'_, str> {
-    if outcome.failed {
-        return format!("The tool did not succeed: {}", outcome.text).into();
-    }
-    outcome.text.as_str().into()
 }

@@ -68,6 +68,8 @@ pub struct ToolOutcome {
     pub text: String,
     /// Whether it failed, was refused, or did not run.
     pub failed: bool,
+    /// Images that it found, as ACP content blocks.
+    pub images: Vec<Value>,
 }
 
 /// A tool that the model may call.

@@ -95,7 +95,12 @@ impl RecordingModel {
     /// A home whose programs use this model.
     #[must_use]
     pub fn home(&self, binary: impl Into<PathBuf>) -> Home {
-        let home = Home::new(binary, json!([])).model(self.speech.model());
+        self.beside(Home::new(binary, json!([])).model(self.speech.model()))
+    }
+
+    /// A home whose programs can use this model besides their own.
+    #[must_use]
+    pub fn beside(&self, home: Home) -> Home {
         match self.speech {
             Speech::Anthropic => home
                 .env("ANTHROPIC_BASE_URL", &self.url)

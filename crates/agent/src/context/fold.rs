@@ -31,7 +31,7 @@ impl Piece {
             Self::Prompted { text, blocks } => prompt_bytes(text, blocks),
             Self::Said(text) => text.len(),
             Self::Called(call) => call_bytes(call),
-            Self::Ended(outcome) => outcome.text.len(),
+            Self::Ended(outcome) => outcome_bytes(outcome),
         }
     }
 }
@@ -131,8 +131,13 @@ pub(super) fn message_bytes(message: &Message) -> usize {
         Message::Assistant { text, calls } => {
             text.len() + calls.iter().map(call_bytes).sum::<usize>()
         }
-        Message::ToolResults(outcomes) => outcomes.iter().map(|outcome| outcome.text.len()).sum(),
+        Message::ToolResults(outcomes) => outcomes.iter().map(outcome_bytes).sum(),
     }
+}
+
+/// Bytes of a result that a model reads.
+pub(super) fn outcome_bytes(outcome: &ToolOutcome) -> usize {
+    outcome.text.len() + IMAGE_BYTES * outcome.images.len()
 }
 
 fn prompt_bytes(text: &str, blocks: &[Value]) -> usize {

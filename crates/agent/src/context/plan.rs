@@ -4,7 +4,7 @@ use domain::EventSeq;
 use domain::limits::{PRUNE_PROTECTED_TOKENS, PRUNE_TOKENS_MIN};
 use llm::Message;
 
-use super::fold::message_bytes;
+use super::fold::{message_bytes, outcome_bytes};
 use super::{Conversation, PRUNED, tokens_in};
 
 /// The ways to make a conversation shorter, as far as there are any.
@@ -70,7 +70,7 @@ impl Conversation {
         let mut outputs = Vec::new();
         for (message, mark) in self.messages.iter().zip(&self.marks) {
             if let Message::ToolResults(outcomes) = message {
-                let lengths = outcomes.iter().map(|outcome| outcome.text.len());
+                let lengths = outcomes.iter().map(outcome_bytes);
                 outputs.extend(mark.outcomes.iter().copied().zip(lengths));
             }
         }

@@ -193,6 +193,12 @@ impl Screen {
         self.err(&self.palette.dim(&format!("{}\n", one_line(text))))
     }
 
+    /// Something that the server says; whoever reads stderr should know it.
+    pub(super) fn notice(&mut self, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        self.err(&self.palette.dim(&format!("note: {}\n", one_line(text))))
+    }
+
     /// Ends the answer with a line break if it has none.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let is_open = match self.sinks.audience.out {

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use domain::event::{
-    AnswerOutcome, ChildLinked, GroundRule, Grounds, HookOutcome, HookRan, PermissionOption,
-    PermissionOptionKind, PlanEntry, PlanStatus, StopReason, Text, ToolStatus, TurnResult, Usage,
+    AnswerOutcome, ChildLinked, GroundRule, Grounds, HookOutcome, HookRan, PermissionAsked,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, StopReason, Text, ToolStatus,
+    TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
@@ -229,6 +230,15 @@ impl Transcript {
                     title: &event.title,
                     input: &event.input,
                 }
+            }
+            Event::PermissionAsked(PermissionAsked {
+                asker: Some(asker),
+                title,
+                ..
+            }) => {
+                // It is about a call of another journal, and says nothing of the one here.
+                let text = format!("the agent {} asks: {title}", asker.agent);
+                plain(one_line(&text))
             }
             Event::PermissionAsked(event) => {
                 let options: Vec<_> = event.options.iter().map(|o| o.option_id.as_str()).collect();

@@ -443,3 +443,46 @@ async fn d_07_a_project_s_hooks_run_only_while_the_file_is_as_it_was_approved() 
     client.prompt(&session, "go").await;
     assert_eq!(server.home().read("ran").as_deref(), Some("x\nx\n"));
 }
+
+#[tokio::test]
+async fn d_07_a_hook_says_what_a_summary_shall_mind_or_keeps_the_conversation_as_it_is() {
+    let model = RecordingModel::start().await;
+    let home = model.home(binary());
+    let command = "cat > asked; [ -e no ] && { echo 'not now' >&2; exit 2; }; \
+                   echo '{\"context\": \"Mind the gap.\"}'";
+    configure(&home, &hook("SessionCompacting", command));
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "first").await;
+    server.home().write("no", "");
+    let refused = client.prompt(&session, "/compact").await.text;
+    assert!(
+        refused.contains("did not let this be compacted: not now"),
+        "{refused}"
+    );
+    let summaries = |home: &Home| {
+        let events = home.events(&session).into_iter();
+        events.filter(|event| event["type"] == "compaction").count()
+    };
+    assert_eq!((summaries(server.home()), model.requests().len()), (0, 1));
+    std::fs::remove_file(server.home().workspace().join("no")).unwrap();
+    let done = client.prompt(&session, "/compact the parser").await.text;
+    assert!(done.starts_with("Compacted the conversation"), "{done}");
+    assert_eq!(summaries(server.home()), 1);
+    let asked = model.requests().pop().unwrap().to_string();
+    assert!(
+        asked.contains("the parser") && asked.contains("Mind the gap."),
+        "{asked}"
+    );
+    let heard: Value = serde_json::from_str(&server.home().read("asked").unwrap()).unwrap();
+    assert_eq!(
+        (&heard["event"], &heard["trigger"]),
+        (&json!("SessionCompacting"), &json!("wanted"))
+    );
+    let outcomes: Vec<String> = ran(server.home(), &session)
+        .into_iter()
+        .map(|(_, outcome, _)| outcome)
+        .collect();
+    assert_eq!(outcomes, ["blocked", "rewrote"]);
+}

@@ -223,3 +223,79 @@ async fn the_greeting_and_the_doctor_say_which_model_and_why() {
     let greeting = answer.updates.iter().find(|update| update.is_greeting());
     assert!(greeting.unwrap().text().unwrap().contains(line));
 }
+
+#[tokio::test]
+async fn d_05_an_image_that_a_tool_found_is_shown_to_a_model_that_sees() {
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0";
+    const DATA: &str = "iVBORw0KGgoA";
+    for speech in Speech::ALL {
+        let looks = ModelReply::Says(vec![
+            Say::Tool("read", r#"{"path":"a.txt"}"#),
+            Say::Tool("read", r#"{"path":"a.png"}"#),
+        ]);
+        let blind = ModelReply::Refuses(400, "", "this model does not support image input");
+        let replies = vec![looks, says("Seen."), blind, says("Blind.")];
+        let (model, server) = serve(speech, replies).await;
+        server.home().write("a.txt", "words");
+        std::fs::write(server.home().workspace().join("a.png"), PNG).unwrap();
+        let mut client = AcpClient::connect_ws(&server).await;
+        let session = client.new_session().await;
+        assert_eq!(client.prompt(&session, "look").await.text, "Seen.");
+        let asked = model.requests().remove(1);
+        let shown = match speech {
+            Speech::Anthropic => {
+                &asked["messages"][2]["content"][1]["content"][1]["source"]["data"]
+            }
+            Speech::OpenAi => &asked["input"][4]["output"][1]["image_url"],
+            Speech::OpenAiChat => &asked["messages"][5]["content"][1]["image_url"]["url"],
+            Speech::Ollama => &asked["messages"][4]["images"][0],
+        };
+        let is_shown = shown.as_str().is_some_and(|shown| shown.ends_with(DATA));
+        assert!(is_shown, "{speech:?}: {asked}");
+        // One that turns out not to see is asked again without, and not bothered any more.
+        assert_eq!(client.prompt(&session, "again").await.text, "Blind.");
+        let asked = model.requests().remove(3).to_string();
+        assert!(
+            !asked.contains(DATA) && asked.contains("cannot see images"),
+            "{asked}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn d_09_a_session_changes_its_provider_and_the_other_one_knows_all_that_was_said() {
+    let looks = ModelReply::Says(vec![Say::Tool("read", r#"{"path":"a.txt"}"#)]);
+    let chat = RecordingModel::speaking(Speech::OpenAiChat, vec![looks, says("I am chat.")]).await;
+    let claude = RecordingModel::speaking(Speech::Anthropic, vec![says("I am claude.")]).await;
+    let server = Program::serve_in(claude.beside(chat.home(binary()))).await;
+    server.home().write("a.txt", "the file");
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    assert_eq!(client.prompt(&session, "first").await.text, "I am chat.");
+    let choose = |model: &str| json!({"sessionId": session, "configId": "model", "value": model});
+    let other = choose(Speech::Anthropic.model());
+    client
+        .call("session/set_config_option", other)
+        .await
+        .unwrap();
+    assert_eq!(client.prompt(&session, "second").await.text, "I am claude.");
+    let told = claude.requests().remove(0);
+    let (tools, told) = (told["tools"].to_string(), told["messages"].to_string());
+    assert!(tools.contains("\"read\""), "{tools}");
+    for words in ["first", "tool_use", "the file", "I am chat.", "second"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    // Back again, after a restart: the choice is the session's.
+    let server = server.restart().await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.load_session(&session).await.unwrap();
+    client.prompt(&session, "third").await;
+    assert_eq!(claude.requests().len(), 2);
+    let own = choose(Speech::OpenAiChat.model());
+    client.call("session/set_config_option", own).await.unwrap();
+    client.prompt(&session, "fourth").await;
+    let told = chat.requests().pop().unwrap()["messages"].to_string();
+    for words in ["first", "I am chat.", "I am claude.", "third", "fourth"] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+}

@@ -376,3 +376,42 @@ async fn d_10_doctor_lists_what_there_is_with_sizes_and_what_was_left_out() {
     }
     assert_eq!(code, Some(0), "{text}");
 }
+
+#[tokio::test]
+async fn d_10_commands_that_change_are_offered_again_with_the_next_prompt() {
+    let home = Home::new(binary(), Script::says("hi"));
+    write(&home, ".claude/commands/fix.md", "Fix");
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    let names = |updates: &[testkit::Update]| -> Vec<String> {
+        let offers = updates
+            .iter()
+            .filter(|update| update.kind == "available_commands_update");
+        let commands = offers.flat_map(|offer| {
+            let commands = offer.update["availableCommands"].as_array().unwrap();
+            commands.iter().map(|command| command["name"].to_string())
+        });
+        commands.collect()
+    };
+    let first = client.prompt(&session, "go").await;
+    assert_eq!(names(&first.updates), ["\"compact\"", "\"fix\""]);
+    assert!(names(&client.prompt(&session, "go").await.updates).is_empty());
+    write(server.home(), ".claude/commands/more.md", "More");
+    let mut later = client.prompt(&session, "go").await.updates;
+    later.extend(client.prompt(&session, "go").await.updates);
+    assert_eq!(names(&later), ["\"compact\"", "\"fix\"", "\"more\""]);
+}
+
+#[tokio::test]
+async fn ask_says_on_stderr_what_a_project_wants_and_does_not_get() {
+    let home = Home::new(binary(), Script::says("hi"));
+    home.write("fastness.toml", &hook("Stop", "make test"));
+    let output = home.command("ask").arg("go").output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hi\n");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("note: ") && told.contains("fastness approve"),
+        "{told}"
+    );
+}

@@ -235,6 +235,7 @@ fn line(update: Update) -> String {
             format!("update {id} {}", status.unwrap_or_default())
         }
         Update::Turn(turn) => format!("turn {:?} {:?}", turn.turn, turn.state),
+        Update::Notice { text } => format!("notice {text}"),
         Update::Other { kind } => format!("other {kind}"),
     }
 }

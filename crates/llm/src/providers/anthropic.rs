@@ -2,6 +2,7 @@
 //!
 //! [`request`] is what is asked, [`reply`] what comes back, [`thinking`] who thinks how.
 
+use crate::content::is_about_images;
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
 
 mod reply;
@@ -29,6 +30,7 @@ impl Dialect for Anthropic {
     }
 
     fn refused_extra(&self, said: &str) -> Option<Extra> {
-        said.contains("thinking").then_some(Extra::Thoughts)
+        let thoughts = said.contains("thinking").then_some(Extra::Thoughts);
+        thoughts.or_else(|| is_about_images(said).then_some(Extra::Images))
     }
 }

@@ -3,6 +3,7 @@
 //! It can be told how much context to keep; through its compatible interface it would silently cut
 //! off what it has no room for.
 
+use crate::content::is_about_images;
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
 
 mod reply;
@@ -34,7 +35,7 @@ impl Dialect for Ollama {
         } else if said.contains("does not support tools") {
             Some(Extra::Tools)
         } else {
-            None
+            is_about_images(said).then_some(Extra::Images)
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [`request`] is what is asked, [`reply`] what comes back. Nothing is stored at OpenAI: a model's
 //! reasoning comes sealed and is given back in the same way.
 
+use crate::content::is_about_images;
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
 
 mod reply;
@@ -27,9 +28,8 @@ impl Dialect for OpenAi {
     fn refused_extra(&self, said: &str) -> Option<Extra> {
         // Models that do not reason, and organisations that may not see summaries.
         let names = ["reasoning", "encrypted content", "encrypted_content"];
-        names
-            .iter()
-            .any(|name| said.contains(name))
-            .then_some(Extra::Thoughts)
+        let is_named = names.iter().any(|name| said.contains(name));
+        let thoughts = is_named.then_some(Extra::Thoughts);
+        thoughts.or_else(|| is_about_images(said).then_some(Extra::Images))
     }
 }

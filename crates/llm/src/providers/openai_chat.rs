@@ -2,6 +2,7 @@
 //!
 //! [`request`] is what is asked, [`reply`] what comes back.
 
+use crate::content::is_about_images;
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
 
 mod reply;
@@ -25,7 +26,8 @@ impl Dialect for OpenAiChat {
 
     fn refused_extra(&self, said: &str) -> Option<Extra> {
         // As servers of small models say it; an agent that only talks is better than none.
-        said.contains("does not support tools")
-            .then_some(Extra::Tools)
+        let tools = said.contains("does not support tools");
+        let tools = tools.then_some(Extra::Tools);
+        tools.or_else(|| is_about_images(said).then_some(Extra::Images))
     }
 }

@@ -73,6 +73,7 @@ async fn sealed_thoughts_come_back_with_the_results_of_their_calls() {
         name: call.name,
         text: "A".to_owned(),
         failed: false,
+        images: Vec::new(),
     }]));
     chunks(model.as_mut(), conversation(messages)).await;
     let (_, body) = server.requests().remove(1);

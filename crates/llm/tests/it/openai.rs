@@ -81,6 +81,7 @@ async fn sealed_reasoning_comes_back_with_the_results_of_its_calls_and_nothing_i
         name: call.name.clone(),
         text: "A".to_owned(),
         failed: false,
+        images: Vec::new(),
     }]));
     chunks(model.as_mut(), conversation(messages)).await;
     let (_, body) = server.requests().remove(1);

@@ -19,7 +19,7 @@ use wire::acp::{
 use wire::rpc::{RequestId, RpcError};
 
 use super::answers::Answers;
-use super::commands;
+use super::commands::{self, Offered};
 use super::outbox::{Frame, Gone, Kind};
 use super::route::Route;
 use super::waiting::Waiting;
@@ -109,8 +109,10 @@ pub(crate) struct Pump {
     pub(crate) capabilities: ClientCapabilities,
     /// Questions that were open when the client attached; later ones come with the stream.
     pub(crate) questions: Vec<PermissionAsked>,
-    /// What is around the session, until the client has been told of its commands.
-    pub(crate) view: Option<ProjectView>,
+    /// What is around the session.
+    pub(crate) view: ProjectView,
+    /// What the client was last told of its commands.
+    pub(crate) offered: Offered,
     /// Events up to here are history.
     pub(crate) attached_at: EventSeq,
     /// What was set when the client attached, and then as the stream tells.
@@ -165,7 +167,7 @@ impl Pump {
                 if self.route.is_on_detour() {
                     self.route.arrive(cursor).await?;
                 }
-                self.offer_commands().await?;
+                Box::pin(self.offer_commands()).await?;
                 self.ask_open_questions().await?;
             }
             if self.answer_due(passed).await? {
@@ -292,6 +294,7 @@ impl Pump {
         frames: &mut Vec<Frame>,
     ) {
         let is_live = stored.seq > self.attached_at;
+        self.offered.is_due |= is_live && matches!(stored.event, Event::TurnStarted(_));
         match &stored.event {
             Event::UserMessage(message) if self.waiting.is_own(message.message_id.as_ref()) => {}
             Event::PermissionAsked(asked) if is_live && self.may_act => {
@@ -501,13 +504,18 @@ impl Pump {
         self.route.send(frames).await
     }
 
-    /// Tells the client once which commands its person can type.
+    /// Tells the client which commands its person can type, if it does not know or a turn has
+    /// begun since and there are others now.
     async fn offer_commands(&mut self) -> Result<(), Gone> {
-        let Some(view) = self.view.take() else {
+        if !self.offered.is_due {
             return Ok(());
-        };
-        let commands = commands::of(&view.look().await.library);
+        }
+        self.offered.is_due = false;
+        let commands = commands::of(&self.view.look().await.library);
         let frame = acp::available_commands_update(self.session, &commands);
+        if self.offered.is_known(&frame) {
+            return Ok(());
+        }
         self.send(Some(frame)).await
     }
 

@@ -1,7 +1,37 @@
 //! What a person can type after a slash: our own commands, and the project's.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use session::library::{Entry, Library};
 use wire::acp::AvailableCommand;
+
+/// What a client was told of commands.
+pub(crate) struct Offered {
+    /// Whether it is time to look.
+    pub(super) is_due: bool,
+    /// What it was told, in short: the list itself may be long, and clients are many.
+    told: Option<u64>,
+}
+
+impl Default for Offered {
+    /// Nothing so far.
+    fn default() -> Self {
+        Self {
+            is_due: true,
+            told: None,
+        }
+    }
+}
+
+impl Offered {
+    /// Whether `frame` is what it was told last; from now on it is.
+    pub(super) fn is_known(&mut self, frame: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        frame.hash(&mut hasher);
+        let now = Some(hasher.finish());
+        std::mem::replace(&mut self.told, now) == now
+    }
+}
 
 /// The commands of a session, ours first; a skill can be typed too, unless a command has its name.
 pub(super) fn of(library: &Library) -> Vec<AvailableCommand> {

@@ -192,7 +192,8 @@ impl Connection {
             questions: questions.map(|question| question.asked).collect(),
             attached_at: snapshot.head,
             config: snapshot.config,
-            view: Some(view),
+            view,
+            offered: super::commands::Offered::default(),
             may_act: handle.may_act(),
             stop: stop.clone(),
         });

@@ -148,7 +148,7 @@ impl Input {
         Outcome::completed(shown)
     }
 
-    /// The model is told that there is an image; the person is shown it.
+    /// The person is shown an image, and so is a model that sees.
     fn image_outcome(&self, kind: &str, bytes: &[u8]) -> Outcome {
         let text = format!("{} is an image ({kind}, {} bytes)", self.path, bytes.len());
         if bytes.len() > IMAGE_BYTES_MAX {
@@ -156,8 +156,7 @@ impl Input {
         }
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
         let block = json!({"type": "image", "mimeType": kind, "data": data});
-        let text = format!("{text}. The person is shown it; you are not.");
-        Outcome::completed(text).showing(Some(block))
+        Outcome::completed(format!("{text}.")).showing(Some(block))
     }
 
     /// The name of kept output, if that is what shall be read.

@@ -9,12 +9,15 @@ use super::meta::FastnessMeta;
 use super::permission::PermissionReply;
 use crate::rpc::{self, RequestId};
 
-/// `initialize`, declaring that we understand `_fastness/turn` and offer nothing else.
+/// `initialize`, declaring that we understand `_fastness/turn` and notices, and offer nothing else.
 #[must_use]
 pub fn initialize(id: &RequestId, name: &str, version: &str) -> String {
     let params = json!({
         "protocolVersion": PROTOCOL_VERSION,
-        "clientCapabilities": {"_meta": {"fastness": {"turns": true}}},
+        "clientCapabilities": {
+            "session": {"notices": {}},
+            "_meta": {"fastness": {"turns": true}},
+        },
         "clientInfo": {"name": name, "version": version},
     });
     request(id, "initialize", &params)

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::thinking;
 use crate::content::{self, Part};
-use crate::dialect::{self, Asked};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::known;
 use crate::memory::{Memory, Piece};
@@ -40,7 +40,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         stream: true,
         system,
         tools,
-        messages: messages(&request.messages, asked.memory),
+        messages: messages(&request.messages, asked.memory, asked.extras),
         thinking: thinking.flatten(),
     })
 }
@@ -96,10 +96,18 @@ enum Content<'a> {
     ToolResult {
         tool_use_id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<&'a str>,
+        content: Option<Found<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         is_error: Option<bool>,
     },
+}
+
+/// What a tool found: words, or blocks if there is more.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Found<'a> {
+    Text(Cow<'a, str>),
+    Blocks(Vec<Block<'a>>),
 }
 
 #[derive(Serialize)]
@@ -153,13 +161,16 @@ impl<'a> Block<'a> {
 
 /// The conversation, with the end of the last user message marked: all before it is the same next
 /// time and comes from the cache.
-fn messages<'a>(conversation: &'a [Message], memory: &'a Memory) -> Vec<Said<'a>> {
+fn messages<'a>(conversation: &'a [Message], memory: &'a Memory, extras: Extras) -> Vec<Said<'a>> {
     let mut messages: Vec<Said<'a>> = Vec::with_capacity(conversation.len());
     for message in conversation {
         let (role, content) = match message {
             Message::User { text, blocks } => ("user", user_content(text, blocks)),
             Message::Assistant { text, calls } => ("assistant", assistant(text, calls, memory)),
-            Message::ToolResults(outcomes) => ("user", outcomes.iter().map(tool_result).collect()),
+            Message::ToolResults(outcomes) => {
+                let ended = outcomes.iter().map(|outcome| tool_result(outcome, extras));
+                ("user", ended.collect())
+            }
         };
         if content.is_empty() {
             continue;
@@ -193,18 +204,20 @@ fn user_content<'a>(text: &'a str, blocks: &'a [Value]) -> Vec<Block<'a>> {
     let parts = content::parts(text, blocks).into_iter();
     // An empty text block is refused.
     let parts = parts.filter(|part| !part.is_empty());
-    parts
-        .map(|part| match part {
-            Part::Text(text) => Block::text(text),
-            Part::Image { mime, data } => Block::of(Content::Image {
-                source: Source {
-                    r#type: "base64",
-                    media_type: mime,
-                    data,
-                },
-            }),
-        })
-        .collect()
+    parts.map(part).collect()
+}
+
+fn part(part: Part<'_>) -> Block<'_> {
+    match part {
+        Part::Text(text) => Block::text(text),
+        Part::Image { mime, data } => Block::of(Content::Image {
+            source: Source {
+                r#type: "base64",
+                media_type: mime,
+                data,
+            },
+        }),
+    }
 }
 
 fn assistant<'a>(text: &'a str, calls: &'a [ToolCall], memory: &'a Memory) -> Vec<Block<'a>> {
@@ -231,10 +244,20 @@ fn tool_use(call: &ToolCall) -> Block<'_> {
     })
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Block<'_> {
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Block<'_> {
+    let (text, images) = content::found(outcome, extras);
+    let content = if images.is_empty() {
+        Some(text).filter(|text| !text.is_empty()).map(Found::Text)
+    } else {
+        let text = Some(text).filter(|text| !text.trim().is_empty());
+        let blocks = text.map(Block::text).into_iter();
+        Some(Found::Blocks(
+            blocks.chain(images.into_iter().map(part)).collect(),
+        ))
+    };
     Block::of(Content::ToolResult {
         tool_use_id: outcome.call.as_str(),
-        content: Some(outcome.text.as_str()).filter(|text| !text.is_empty()),
+        content,
         is_error: outcome.failed.then_some(true),
     })
 }

@@ -228,6 +228,7 @@ fn after(prompt: &str, result: &str, failed: bool) -> ModelRequest {
         name: "tool".to_owned(),
         text: result.to_owned(),
         failed,
+        images: Vec::new(),
     };
     Arc::make_mut(&mut request.messages).push(Message::ToolResults(vec![outcome]));
     request

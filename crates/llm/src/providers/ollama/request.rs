@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::content::{self, Part};
-use crate::dialect::{self, Asked};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
 use crate::schema::Schema;
@@ -22,7 +22,10 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         match message {
             Message::User { text, blocks } => messages.push(user(text, blocks)),
             Message::Assistant { text, calls } => messages.push(assistant(text, calls)),
-            Message::ToolResults(outcomes) => messages.extend(outcomes.iter().map(tool_result)),
+            Message::ToolResults(outcomes) => {
+                let ended = outcomes.iter();
+                messages.extend(ended.map(|outcome| tool_result(outcome, asked.extras)));
+            }
         }
     }
     let tools = request.tools.iter().filter(|_| asked.extras.tools);
@@ -139,10 +142,16 @@ fn call(call: &ToolCall) -> Call<'_> {
     }
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Said<'_> {
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Said<'_> {
+    let (content, images) = content::found_or_failed(outcome, extras);
+    let data = images.iter().filter_map(|part| match part {
+        Part::Image { data, .. } => Some(*data),
+        Part::Text(_) => None,
+    });
     Said {
         tool_name: Some(&outcome.name),
-        ..Said::of("tool", inputs::told(outcome))
+        images: data.collect(),
+        ..Said::of("tool", content)
     }
 }
 
@@ -191,6 +200,7 @@ mod tests {
                 name: "read".to_owned(),
                 text: "A".to_owned(),
                 failed: false,
+                images: Vec::new(),
             }]),
         ];
         let request = ModelRequest {

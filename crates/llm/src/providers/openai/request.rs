@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::content::{self, Part};
-use crate::dialect::{self, Asked};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::memory::{Memory, Piece};
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
@@ -27,7 +27,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         stream: true,
         store: false,
         instructions: Some(request.system.as_str()).filter(|system| !system.is_empty()),
-        input: input(&request.messages, asked.memory),
+        input: input(&request.messages, asked.memory, asked.extras),
         parallel_tool_calls: (!tools.is_empty()).then_some(true),
         tools,
         reasoning: reasons.then_some(Reasoning { summary: "auto" }),
@@ -80,8 +80,16 @@ enum Ours<'a> {
     },
     FunctionCallOutput {
         call_id: &'a str,
-        output: Cow<'a, str>,
+        output: Found<'a>,
     },
+}
+
+/// What a tool found: words, or parts if there is more.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Found<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPart<'a>>),
 }
 
 #[derive(Serialize)]
@@ -101,13 +109,15 @@ struct Function<'a> {
     strict: bool,
 }
 
-fn input<'a>(conversation: &'a [Message], memory: &'a Memory) -> Vec<Item<'a>> {
+fn input<'a>(conversation: &'a [Message], memory: &'a Memory, extras: Extras) -> Vec<Item<'a>> {
     let mut items = Vec::with_capacity(conversation.len());
     for message in conversation {
         match message {
             Message::User { text, blocks } => items.push(user(text, blocks)),
             Message::Assistant { text, calls } => assistant(text, calls, memory, &mut items),
-            Message::ToolResults(outcomes) => items.extend(outcomes.iter().map(tool_result)),
+            Message::ToolResults(outcomes) => {
+                items.extend(outcomes.iter().map(|outcome| tool_result(outcome, extras)));
+            }
         }
     }
     items
@@ -115,17 +125,20 @@ fn input<'a>(conversation: &'a [Message], memory: &'a Memory) -> Vec<Item<'a>> {
 
 fn user<'a>(text: &'a str, blocks: &'a [Value]) -> Item<'a> {
     let parts = content::parts(text, blocks).into_iter();
-    let content = parts.map(|part| match part {
+    Item::Ours(Ours::Message {
+        role: "user",
+        content: parts.map(part).collect(),
+    })
+}
+
+fn part(part: Part<'_>) -> ContentPart<'_> {
+    match part {
         Part::Text(text) => ContentPart::InputText { text },
         Part::Image { mime, data } => {
             let image_url = format!("data:{mime};base64,{data}");
             ContentPart::InputImage { image_url }
         }
-    });
-    Item::Ours(Ours::Message {
-        role: "user",
-        content: content.collect(),
-    })
+    }
 }
 
 fn assistant<'a>(
@@ -164,10 +177,17 @@ fn function_call(call: &ToolCall) -> Item<'_> {
     })
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Item<'_> {
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Item<'_> {
+    let (text, images) = content::found_or_failed(outcome, extras);
+    let output = if images.is_empty() {
+        Found::Text(text)
+    } else {
+        let parts = std::iter::once(Part::Text(text)).chain(images);
+        Found::Parts(parts.map(part).collect())
+    };
     Item::Ours(Ours::FunctionCallOutput {
         call_id: outcome.call.as_str(),
-        output: inputs::told(outcome),
+        output,
     })
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::content::{self, Part};
-use crate::dialect::{self, Asked};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
 use crate::schema::Schema;
@@ -27,7 +27,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
                 messages.push(Said::of("user", user_content(text, blocks)));
             }
             Message::Assistant { text, calls } => messages.push(assistant(text, calls)),
-            Message::ToolResults(outcomes) => messages.extend(outcomes.iter().map(tool_result)),
+            Message::ToolResults(outcomes) => add_results(outcomes, asked.extras, &mut messages),
         }
     }
     let tools = request.tools.iter().filter(|_| asked.extras.tools);
@@ -168,10 +168,21 @@ fn call(call: &ToolCall) -> Call<'_> {
     }
 }
 
-fn tool_result(outcome: &ToolOutcome) -> Said<'_> {
-    Said {
-        tool_call_id: Some(outcome.call.as_str()),
-        ..Said::of("tool", Content::Text(inputs::told(outcome)))
+/// What tools found. Only a user's message has images, so one with them follows.
+fn add_results<'a>(outcomes: &'a [ToolOutcome], extras: Extras, messages: &mut Vec<Said<'a>>) {
+    let mut seen: Vec<ContentPart<'a>> = Vec::new();
+    for outcome in outcomes {
+        let (content, images) = content::found_or_failed(outcome, extras);
+        messages.push(Said {
+            tool_call_id: Some(outcome.call.as_str()),
+            ..Said::of("tool", Content::Text(content))
+        });
+        seen.extend(images.into_iter().map(part));
+    }
+    if !seen.is_empty() {
+        let words = Part::Text("[what the tools found as images]".into());
+        seen.insert(0, part(words));
+        messages.push(Said::of("user", Content::Parts(seen)));
     }
 }
 
@@ -218,6 +229,7 @@ mod tests {
                     name: "read".to_owned(),
                     text: "no such file".to_owned(),
                     failed: true,
+                    images: Vec::new(),
                 }]),
                 Message::Assistant {
                     text: "It is not there.".to_owned(),

@@ -262,6 +262,7 @@ fn results(texts: &[&str]) -> Message {
         name: "tool".to_owned(),
         text: (*text).to_owned(),
         failed: false,
+        images: Vec::new(),
     };
     Message::ToolResults(texts.iter().map(outcome).collect())
 }

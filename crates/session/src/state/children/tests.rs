@@ -1,15 +1,14 @@
 //! Stories of a session and its sub-agents, as the journal has them.
 
 use domain::event::{
-    Asker, ChildLinked, PermissionAsked, SessionForked, ToolKind, ToolResult, ToolStatus, ToolUse,
-    TurnStarted,
+    Asker, ChildLinked, PermissionAsked, PermissionOption, PermissionOptionKind, SessionForked,
+    ToolKind, ToolResult, ToolStatus, ToolUse, TurnStarted,
 };
 use domain::ids::PermissionId;
 use domain::{CallId, Event, EventSeq, MessageId, PrincipalId, SessionId, TurnId};
 use journal::Entry;
 use serde_json::json;
 
-use crate::policy::{self, Always};
 use crate::state::{Command, Rejected, SessionState};
 
 /// A session whose turn has given a task away.
@@ -46,11 +45,18 @@ fn calling() -> SessionState {
 }
 
 fn question() -> PermissionAsked {
-    let write = Always::of("write", &json!({}));
+    let option = |id: &str, kind| PermissionOption {
+        option_id: id.to_owned(),
+        name: String::new(),
+        kind,
+    };
     PermissionAsked {
         id: PermissionId::new("q"),
         call_id: CallId::new("task"),
-        options: policy::options(&write, policy::Memory::Kept),
+        options: vec![
+            option("allow_always", PermissionOptionKind::AllowAlways),
+            option("reject_once", PermissionOptionKind::RejectOnce),
+        ],
         title: "general: Write a".to_owned(),
         kind: ToolKind::Edit,
         asker: Some(Box::new(Asker {

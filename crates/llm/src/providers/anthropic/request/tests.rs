@@ -56,6 +56,7 @@ fn result(failed: bool) -> Message {
         name: "read".to_owned(),
         text: "no such file".to_owned(),
         failed,
+        images: Vec::new(),
     }])
 }
 

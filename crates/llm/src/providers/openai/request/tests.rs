@@ -31,6 +31,7 @@ fn conversation() -> ModelRequest {
             name: "read".to_owned(),
             text: "no such file".to_owned(),
             failed: true,
+            images: Vec::new(),
         }]),
     ];
     ModelRequest {
