@@ -29,4 +29,6 @@ pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::touched::Touched;
 pub use tools::web::Web;
-pub use tools::{Toolbox, client_side, library, progress, roots::Roots, seen::Seen};
+pub use tools::{
+    Outcome, Running, Toolbox, agents, client_side, library, progress, roots::Roots, seen::Seen,
+};

@@ -91,7 +91,10 @@ pub fn judge(mode: Mode, wanted: &Always, ruled: &Ruled, always: &[Remembered]) 
     };
     match (ruled, mode) {
         (Ruled::Deny(why), _) => return Ruling::Deny(why.clone()),
-        (Ruled::Silent | Ruled::Ask(_) | Ruled::Allow(_), Mode::Plan) if !reads => {
+        // A sub-agent has the mode of who calls it, and so only reads.
+        (Ruled::Silent | Ruled::Ask(_) | Ruled::Allow(_), Mode::Plan)
+            if !reads && tool != "task" =>
+        {
             let why = "The session is in plan mode, which only reads.";
             return Ruling::Deny(why.to_owned());
         }

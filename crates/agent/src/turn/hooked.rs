@@ -48,7 +48,8 @@ impl Turn {
             self.report(Report::Note(Note::Told(text))).await?;
         }
         let library = Arc::clone(&project.library);
-        self.toolbox = self.toolbox.clone().with_library(library);
+        let toolbox = self.toolbox.clone().with_library(library);
+        self.toolbox = toolbox.with_agents(project.agents.clone());
         self.tools = specs(&self.toolbox);
         self.system = format!("{}{}", self.system, project.prompt).into();
         self.overhead = overhead(&self.system, &self.tools);
@@ -256,7 +257,7 @@ impl Turn {
                 fields.insert("toolName".to_owned(), json!(call.name));
                 fields.insert("callId".to_owned(), json!(call.id));
             }
-            let running = self.project.hooks.run(&hook, &fields);
+            let running = self.project.hooks.run(&hook, self.view.place(), &fields);
             let mut ran = match unless_cancelled(&self.cancel, running).await {
                 Ok(ran) => ran,
                 Err(stopped) => {

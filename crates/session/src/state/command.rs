@@ -3,7 +3,8 @@
 use agent::Note;
 use agent::permissions::Ruled;
 use domain::event::{
-    Compaction, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage, UsagePurpose,
+    ChildLinked, Compaction, PermissionAsked, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage,
+    UsagePurpose,
 };
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
@@ -78,6 +79,12 @@ pub enum Command {
         /// How many the model takes at once.
         context_window: u64,
     },
+    /// A sub-agent is about to work for the running turn.
+    LinkChild(ChildLinked),
+    /// A sub-agent asks.
+    AskForChild(Box<PermissionAsked>),
+    /// A sub-agent's question was settled elsewhere.
+    Withdraw(PermissionId),
     /// The running turn has the model shown less.
     Compact(Compaction),
     /// Something happened beside the conversation.
@@ -127,6 +134,9 @@ pub enum Rejected {
     /// The session may use no more tokens.
     #[error("the session has used up its tokens")]
     Spent,
+    /// It is a sub-agent's session.
+    #[error("a sub-agent takes no prompts; fork its session to go on from there")]
+    SubAgent,
     /// There is nothing to undo.
     #[error("no turn ended after that event")]
     Nothing,
