@@ -311,6 +311,18 @@ fn parse_input<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Outco
         .map_err(|error| Outcome::failed(format!("The input of {tool} is not valid: {error}.")))
 }
 
+/// Reads a tool's input and goes on with it, or ends with what is wrong with it.
+fn running<T, F>(tool: &str, input: Value, run: impl FnOnce(T) -> F) -> Running
+where
+    T: DeserializeOwned,
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    match parse_input(tool, input) {
+        Ok(input) => Box::pin(run(input)),
+        Err(outcome) => Box::pin(std::future::ready(outcome)),
+    }
+}
+
 /// Text from outside, between marks that it cannot contain: each pair is made of new random bits.
 fn untrusted(what: &str, text: &str) -> String {
     let mark = uuid::Uuid::new_v4().simple();
@@ -347,6 +359,16 @@ fn show_file(verb: &str, kind: ToolKind, input: &Value, roots: &Roots) -> Shown 
         title: format!("{verb} {path}"),
         kind,
         locations: vec![location],
+        content: Vec::new(),
+    }
+}
+
+/// A call that goes out to the network.
+fn show_out(title: &str) -> Shown {
+    Shown {
+        title: one_line(title),
+        kind: ToolKind::Fetch,
+        locations: Vec::new(),
         content: Vec::new(),
     }
 }

@@ -239,9 +239,7 @@ impl Rule {
                     call.touched.is_some_and(|touched| pattern.covers(touched))
                 }
                 About::Sites(pattern) => text(call.input, "url").is_some_and(|url| pattern.is(url)),
-                About::Texts(field, pattern) => {
-                    text(call.input, field).is_some_and(|text| is_like(text, pattern))
-                }
+                About::Texts(field, pattern) => is_text(call, field, pattern),
             }
     }
 
@@ -280,9 +278,7 @@ impl Rule {
                 .touched
                 .is_none_or(|touched| pattern.may_be_within(touched)),
             About::Sites(pattern) => text(call.input, "url").is_some_and(|url| pattern.is(url)),
-            About::Texts(field, pattern) => {
-                text(call.input, field).is_some_and(|text| is_like(text, pattern))
-            }
+            About::Texts(field, pattern) => is_text(call, field, pattern),
         };
         match is_hit {
             true => Hit::Yes,
@@ -298,6 +294,15 @@ pub(super) enum Hit {
     /// It cannot be told, and why.
     Perhaps(&'static str),
     No,
+}
+
+/// Whether `call` has such a text in `field`, as its tool reads it.
+fn is_text(call: &Call<'_>, field: &str, pattern: &str) -> bool {
+    let plain = |text: &'_ str| match call.tool {
+        "slash_command" => text.trim_start_matches('/').to_owned(),
+        _ => text.to_owned(),
+    };
+    text(call.input, field).is_some_and(|text| is_like(&plain(text), &plain(pattern)))
 }
 
 fn text<'a>(input: &'a Value, field: &str) -> Option<&'a str> {

@@ -34,6 +34,7 @@ mod permissions;
 mod project;
 mod prompts;
 mod races;
+mod rejected;
 mod remote_clients;
 mod remote_http2;
 mod remote_tools;

@@ -43,7 +43,7 @@ async fn a_shown_run_names_the_event_that_allowed_it() {
         .iter()
         .find(|event| event["type"] == "permission.answered");
     let allowed = format!(
-        "write completed, allowed by event {}",
+        "write completed, allowed by local in event {}",
         answer.unwrap()["seq"]
     );
     for words in [

@@ -3,8 +3,10 @@
 use std::io::Read as _;
 
 use domain::limits::FILE_BYTES_MAX;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::{Outcome, There, ThereError};
+use super::{Outcome, Running, There, ThereError, parse_input, running};
 use crate::client_side::{ClientError, ReadTextFile};
 use crate::roots::{FileVersion, PathError, Roots, WriteError};
 use crate::seen::Stale;
@@ -20,9 +22,49 @@ pub(super) struct Changed<T> {
     pub(super) about: T,
 }
 
+/// The input of a tool that changes one text file.
+pub(super) trait Change: DeserializeOwned + Send + Sync + 'static {
+    /// What there is to say about a change that was made.
+    type About: Send;
+    /// Why it cannot be made.
+    type Error: std::error::Error + Send;
+
+    /// The file.
+    fn path(&self) -> &str;
+
+    /// What becomes of its text.
+    fn make(&self, text: &str) -> Made<Self::About, Self::Error>;
+
+    /// The outcome once it is written.
+    fn done(&self, roots: &Roots, changed: &Changed<Self::About>) -> Outcome;
+}
+
+/// Runs `tool` on a file of the server.
+pub(super) fn run_here<C: Change>(tool: &str, input: Value, roots: &Roots) -> Outcome {
+    let input: C = match parse_input(tool, input) {
+        Ok(input) => input,
+        Err(outcome) => return outcome,
+    };
+    match here(input.path(), roots, |text| input.make(text)) {
+        Ok(changed) => input.done(roots, &changed),
+        Err(error) => error.outcome(input.path()),
+    }
+}
+
+/// Runs `tool` on a file of the client.
+pub(super) fn run_there<C: Change>(tool: &str, input: Value, at: There) -> Running {
+    running(tool, input, |input: C| async move {
+        let make = |text: &str| input.make(text);
+        match there(input.path(), &at, make).await {
+            Ok(changed) => input.done(&at.roots, &changed),
+            Err(error) => error.outcome(input.path()),
+        }
+    })
+}
+
 /// Why a file was not changed, in words for a model.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotChanged<E: std::error::Error> {
+enum NotChanged<E: std::error::Error> {
     #[error(transparent)]
     Path(#[from] PathError),
     #[error(transparent)]
@@ -45,7 +87,7 @@ pub(super) enum NotChanged<E: std::error::Error> {
 
 impl<E: std::error::Error> NotChanged<E> {
     /// The outcome of a call that wanted to change `path`.
-    pub(super) fn outcome(&self, path: &str) -> Outcome {
+    fn outcome(&self, path: &str) -> Outcome {
         let text = format!("{path} was not edited: {self}.");
         match self {
             Self::There(ThereError::Client(error)) if error.may_have_run() => {
@@ -64,7 +106,7 @@ impl<E: std::error::Error> NotChanged<E> {
 }
 
 /// Changes a file of the server.
-pub(super) fn here<T, E: std::error::Error>(
+fn here<T, E: std::error::Error>(
     path: &str,
     roots: &Roots,
     change: impl FnOnce(&str) -> Made<T, E>,
@@ -86,7 +128,7 @@ pub(super) fn here<T, E: std::error::Error>(
 }
 
 /// Changes a file of the client, as the client sees it.
-pub(super) async fn there<T, E: std::error::Error>(
+async fn there<T, E: std::error::Error>(
     path: &str,
     there: &There,
     change: impl FnOnce(&str) -> Made<T, E>,

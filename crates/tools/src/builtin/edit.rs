@@ -6,8 +6,8 @@ use domain::event::ToolKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::changing::{self, Changed, Made};
-use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, parse_input, show_file};
+use super::changing::{self, Change, Changed, Made};
+use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, show_file};
 use crate::client_side::Offers;
 use crate::diff;
 use crate::roots::Roots;
@@ -74,36 +74,25 @@ impl Tool for Edit {
 
 impl RunsHere for Edit {
     fn run(&self, input: Value, roots: &Roots) -> Outcome {
-        let input: Input = match parse_input(self.name(), input) {
-            Ok(input) => input,
-            Err(outcome) => return outcome,
-        };
-        match changing::here(&input.path, roots, |text| input.replace_in(text)) {
-            Ok(changed) => input.done(roots, &changed),
-            Err(error) => error.outcome(&input.path),
-        }
+        changing::run_here::<Input>(self.name(), input, roots)
     }
 }
 
 impl RunsThere for Edit {
     fn run(&self, input: Value, there: There) -> Running {
-        let input = parse_input::<Input>(self.name(), input);
-        Box::pin(async move {
-            let input = match input {
-                Ok(input) => input,
-                Err(outcome) => return outcome,
-            };
-            let change = |text: &str| input.replace_in(text);
-            match changing::there(&input.path, &there, change).await {
-                Ok(changed) => input.done(&there.roots, &changed),
-                Err(error) => error.outcome(&input.path),
-            }
-        })
+        changing::run_there::<Input>(self.name(), input, there)
     }
 }
 
-impl Input {
-    fn replace_in(&self, text: &str) -> Made<Replaced, NotReplaced> {
+impl Change for Input {
+    type About = Replaced;
+    type Error = NotReplaced;
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn make(&self, text: &str) -> Made<Replaced, NotReplaced> {
         let places = if self.replace_all {
             Places::All
         } else {

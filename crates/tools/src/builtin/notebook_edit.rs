@@ -5,8 +5,8 @@ use domain::limits::NOTEBOOK_SHOWN_BYTES_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::changing::{self, Changed, Made};
-use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, parse_input, show_file};
+use super::changing::{self, Change, Changed, Made};
+use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, show_file};
 use crate::client_side::Offers;
 use crate::diff;
 use crate::notebook::{CellKind, Notebook, NotebookError};
@@ -89,31 +89,13 @@ impl Tool for NotebookEdit {
 
 impl RunsHere for NotebookEdit {
     fn run(&self, input: Value, roots: &Roots) -> Outcome {
-        let input: Input = match parse_input(self.name(), input) {
-            Ok(input) => input,
-            Err(outcome) => return outcome,
-        };
-        match changing::here(&input.path, roots, |text| input.change(text)) {
-            Ok(changed) => input.done(roots, &changed),
-            Err(error) => error.outcome(&input.path),
-        }
+        changing::run_here::<Input>(self.name(), input, roots)
     }
 }
 
 impl RunsThere for NotebookEdit {
     fn run(&self, input: Value, there: There) -> Running {
-        let input = parse_input::<Input>(self.name(), input);
-        Box::pin(async move {
-            let input = match input {
-                Ok(input) => input,
-                Err(outcome) => return outcome,
-            };
-            let change = |text: &str| input.change(text);
-            match changing::there(&input.path, &there, change).await {
-                Ok(changed) => input.done(&there.roots, &changed),
-                Err(error) => error.outcome(&input.path),
-            }
-        })
+        changing::run_there::<Input>(self.name(), input, there)
     }
 }
 
@@ -123,7 +105,7 @@ fn preview(input: &Value, roots: &Roots) -> Option<Value> {
     let text = roots
         .read_text(&input.path, NOTEBOOK_SHOWN_BYTES_MAX)
         .ok()?;
-    let (_, old) = input.change(&text.text).ok()?;
+    let (_, old) = input.make(&text.text).ok()?;
     diff::block(
         &roots.absolute(&input.path),
         old.as_deref(),
@@ -139,8 +121,17 @@ impl Input {
             Mode::Delete => "",
         }
     }
+}
 
-    fn change(&self, text: &str) -> Made<OldSource, NotebookError> {
+impl Change for Input {
+    type About = OldSource;
+    type Error = NotebookError;
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn make(&self, text: &str) -> Made<OldSource, NotebookError> {
         let mut notebook = Notebook::parse(text)?;
         let id = self.cell_id.as_str();
         let old = match self.mode {

@@ -1,13 +1,12 @@
 //! `web_fetch`: a page of the web, a window at a time, marked as somebody else's text.
 
-use domain::event::ToolKind;
 use domain::limits::{TOOL_RESULT_LINES_MAX, WEB_WINDOW_CHARS_MAX};
 use netguard::page::{Kind, Page};
 use netguard::{End, FetchError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, Question, Running, RunsOut, Shown, Tool, parse_input};
+use super::{Outcome, Question, Running, RunsOut, Shown, Tool, running, show_out};
 use crate::roots::Roots;
 use crate::web::Web;
 
@@ -48,12 +47,7 @@ impl Tool for WebFetch {
 
     fn show(&self, input: &Value, _: &Roots) -> Shown {
         let url = input.get("url").and_then(Value::as_str);
-        Shown {
-            title: format!("Fetch {}", super::one_line(url.unwrap_or("a page"))),
-            kind: ToolKind::Fetch,
-            locations: Vec::new(),
-            content: Vec::new(),
-        }
+        show_out(&format!("Fetch {}", url.unwrap_or("a page")))
     }
 
     fn only_looks(&self) -> bool {
@@ -67,12 +61,7 @@ impl Tool for WebFetch {
 
 impl RunsOut for WebFetch {
     fn run(&self, input: Value, web: Web) -> Running {
-        let input = parse_input::<Input>(self.name(), input);
-        Box::pin(async move {
-            let input = match input {
-                Ok(input) => input,
-                Err(outcome) => return outcome,
-            };
+        running(self.name(), input, |input: Input| async move {
             let response = match web.guard.get(&input.url).await {
                 Ok(response) => response,
                 Err(error) => return failed(&error),

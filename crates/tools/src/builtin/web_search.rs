@@ -1,6 +1,5 @@
 //! `web_search`: what the operator's search provider finds.
 
-use domain::event::ToolKind;
 use domain::limits::WEB_SEARCH_RESULTS_MAX;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method};
@@ -8,7 +7,7 @@ use netguard::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, Running, RunsOut, Shown, Tool, parse_input};
+use super::{Outcome, Running, RunsOut, Shown, Tool, running, show_out};
 use crate::roots::Roots;
 use crate::web::{Search, SearchProvider, Web};
 
@@ -57,15 +56,7 @@ impl Tool for WebSearch {
 
     fn show(&self, input: &Value, _: &Roots) -> Shown {
         let query = input.get("query").and_then(Value::as_str);
-        Shown {
-            title: format!(
-                "Search for {}",
-                super::one_line(query.unwrap_or("something"))
-            ),
-            kind: ToolKind::Fetch,
-            locations: Vec::new(),
-            content: Vec::new(),
-        }
+        show_out(&format!("Search for {}", query.unwrap_or("something")))
     }
 
     fn only_looks(&self) -> bool {
@@ -79,12 +70,7 @@ impl Tool for WebSearch {
 
 impl RunsOut for WebSearch {
     fn run(&self, input: Value, web: Web) -> Running {
-        let input = parse_input::<Input>(self.name(), input);
-        Box::pin(async move {
-            let input = match input {
-                Ok(input) => input,
-                Err(outcome) => return outcome,
-            };
+        running(self.name(), input, |input: Input| async move {
             let Some(search) = web.search else {
                 return Outcome::failed(
                     "No search provider is set, so nothing was searched. The operator can set one: \
