@@ -49,6 +49,8 @@ pub struct Operator {
     pub config_dir: Option<PathBuf>,
     /// Which project files count.
     pub approvals: Option<Approvals>,
+    /// Whether a model was named for this process, so that no project's counts.
+    pub is_model_named: bool,
     /// What commands see of the environment: nothing secret.
     pub environment: Arc<[(String, String)]>,
     /// What was seen around the sessions of the process.
@@ -64,6 +66,8 @@ pub struct Project {
     pub instructions: Instructions,
     /// Skills and commands.
     pub library: Arc<Library>,
+    /// The model of its sessions, unless another was chosen.
+    pub model: Option<String>,
     /// Agents that can be given tasks.
     pub agents: Agents,
     /// The files that describe agents, also those that do not count.
@@ -276,6 +280,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         file,
         instructions,
         library: Arc::new(library),
+        model: own.models.default,
         agents: found.agents,
         agent_files: found.sources,
         agent_problems: found.problems,

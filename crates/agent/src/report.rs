@@ -25,6 +25,8 @@ pub enum Report {
     },
     /// Something happened beside the conversation.
     Note(Note),
+    /// The project has another model for this session, which the turn goes on with.
+    Model(String),
     /// One model call used this much.
     Usage {
         /// How much.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::event::{MessageKind, StopReason};
 use domain::{FailureKind, TurnError, TurnId};
-use llm::{Model, ModelError, ModelStop, Schema, ToolSpec};
+use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
@@ -41,6 +41,8 @@ pub struct TurnInput {
     pub system: Arc<str>,
     /// The session's tools.
     pub toolbox: Toolbox,
+    /// Where a project's own model comes from, if the session may have one.
+    pub catalog: Option<Arc<dyn Catalog>>,
     /// How much it may do.
     pub budget: Budget,
     /// How long the conversation may become.
@@ -64,6 +66,7 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         system: input.system,
         toolbox: input.toolbox,
         tools,
+        catalog: input.catalog,
         room: input.room,
         reports,
         cancel,
@@ -101,6 +104,7 @@ struct Turn {
     system: Arc<str>,
     toolbox: Toolbox,
     tools: Arc<[ToolSpec]>,
+    catalog: Option<Arc<dyn Catalog>>,
     room: Room,
     /// About how many tokens the model reads besides the conversation.
     overhead: u64,

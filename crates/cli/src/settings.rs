@@ -129,7 +129,11 @@ impl Settings {
         let listening = listening::resolve(&cli.command, &environment)?;
         let data_dir = data_dir(common.data_dir.as_deref(), &environment)?;
         Ok(Self {
-            operator: operator(&data_dir, &environment, &file),
+            operator: Operator {
+                is_model_named: common.model.is_some()
+                    || environment.value("FASTNESS_MODEL").is_some(),
+                ..operator(&data_dir, &environment, &file)
+            },
             data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),

@@ -59,6 +59,13 @@ impl Home {
         self
     }
 
+    /// Names no model at all: settings decide.
+    #[must_use]
+    pub fn without_model(mut self) -> Self {
+        self.model = Some(String::new());
+        self
+    }
+
     /// Adds an argument to every program started from here.
     #[must_use]
     pub fn arg(mut self, argument: impl Into<String>) -> Self {
@@ -118,11 +125,12 @@ impl Home {
             command.to_owned(),
             "--data-dir".to_owned(),
             self.data_dir().display().to_string(),
-            "--model".to_owned(),
-            self.model
-                .clone()
-                .unwrap_or_else(|| format!("script:{}", self.script_path().display())),
         ];
+        let script = || format!("script:{}", self.script_path().display());
+        let model = self.model.clone().unwrap_or_else(script);
+        if !model.is_empty() {
+            arguments.extend(["--model".to_owned(), model]);
+        }
         arguments.extend(self.arguments.iter().cloned());
         arguments
     }

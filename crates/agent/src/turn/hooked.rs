@@ -47,6 +47,7 @@ impl Turn {
         for text in self.view.news(&project) {
             self.report(Report::Note(Note::Told(text))).await?;
         }
+        self.take_model(project.model.as_deref()).await?;
         let library = Arc::clone(&project.library);
         let toolbox = self.toolbox.clone().with_library(library);
         self.toolbox = toolbox.with_agents(project.agents.clone());
@@ -55,6 +56,25 @@ impl Turn {
         self.overhead = overhead(&self.system, &self.tools);
         self.project = project;
         Ok(())
+    }
+
+    /// Goes on with the model that the project has for its sessions, if this one has none yet. From
+    /// then on it is the session's own.
+    async fn take_model(&mut self, wanted: Option<&str>) -> Result<(), Stopped> {
+        let (Some(catalog), Some(spec)) = (self.catalog.take(), wanted) else {
+            return Ok(());
+        };
+        // Only what is on offer anyway: a project names no files and no servers.
+        match catalog.offered(spec) {
+            Ok(provider) => {
+                self.model = provider.open();
+                self.report(Report::Model(spec.to_owned())).await
+            }
+            Err(_) => {
+                let text = format!("The project's model {spec} is not on offer here");
+                self.report(Report::Note(Note::Told(text))).await
+            }
+        }
     }
 
     /// Has the prompt judged.

@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::model::RecordingModel;
+use testkit::model::{RecordingModel, Speech};
 use testkit::script::{Script, say, tool};
 use testkit::{AcpClient, Choice, Home, Program};
 
-use crate::hooks::hook;
+use crate::hooks::{configure, hook};
 use crate::support::{binary, serve};
 
 /// Writes a file of the workspace and the folders that it lies in.
@@ -414,4 +414,49 @@ async fn ask_says_on_stderr_what_a_project_wants_and_does_not_get() {
         told.contains("note: ") && told.contains("fastness approve"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn a_project_s_model_answers_once_approved_unless_one_was_named_for_the_server() {
+    let chat = RecordingModel::start().await;
+    let claude = RecordingModel::speaking(Speech::Anthropic, Vec::new()).await;
+    let home = claude.beside(chat.home(binary())).without_model();
+    configure(&home, "[models]\ndefault = \"openai-chat:recording\"\n");
+    let wanted = Speech::Anthropic.model();
+    home.write(
+        "fastness.toml",
+        &format!("[models]\ndefault = \"{wanted}\"\n"),
+    );
+    let server = Program::serve_in(home).await;
+    let asked = || (chat.requests().len(), claude.requests().len());
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (1, 0), "nobody has approved it");
+    let (text, _) = run(server.home(), "approve", &["--yes"]).await;
+    assert!(text.contains("set models.default to"), "{text}");
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (1, 1));
+    let events = server.home().events(&session);
+    let chosen = events
+        .iter()
+        .rev()
+        .find(|event| event["config"].is_object());
+    assert_eq!(
+        chosen.unwrap()["config"]["model"],
+        wanted,
+        "it is the session's now"
+    );
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (1, 2));
+    drop(client);
+    let mut server = server;
+    server.terminate().await;
+    let home = server.into_home();
+    let home = home.env("FASTNESS_MODEL", "openai-chat:recording");
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (2, 2), "a model was named");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agent::client_side::ClientSeat;
 use agent::prompt::{self, Surroundings};
 use agent::turn::{self, Room, TurnInput};
-use agent::{Budget, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
+use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 
 use super::family::Caller;
 use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
-use crate::state::{Command, Proposed};
+use crate::state::{Command, Proposed, SessionState};
 use crate::store_task::blocking;
 
 /// Text that is written at once if it waits: more would be no faster.
@@ -61,6 +61,7 @@ impl SessionActor {
                 .with_progress(self.feed.progress().clone())
                 .with_delegate(self.nursery(turn))
                 .with_only(role.and_then(|role| role.agent.tools.clone())),
+            catalog: self.catalog_for(&open.state),
             budget: Budget::new(&limits, open.state.usage().tokens()),
             room: Room {
                 window: (limits.context_window > 0).then_some(limits.context_window),
@@ -84,6 +85,14 @@ impl SessionActor {
             end_by: None,
             caller,
         });
+    }
+
+    /// Where a project's model may come from: from nowhere once the session has one of its own, or
+    /// if the operator has named one for all of them.
+    fn catalog_for(&self, state: &SessionState) -> Option<Arc<dyn Catalog>> {
+        let is_named = self.engine.operator.is_model_named;
+        let is_open = state.model().is_none() && !state.is_child();
+        (is_open && !is_named).then(|| Arc::clone(&self.engine.catalog))
     }
 
     /// A new model as the session has it chosen. One that is no longer on offer, as after a restart
@@ -173,6 +182,9 @@ impl SessionActor {
         match report {
             Some(Report::Text { .. }) => {}
             Some(Report::Note(note)) => self.stage(Command::Note(note)),
+            // One that a person has chosen meanwhile counts more, from the next turn on.
+            Some(Report::Model(_)) if self.is_model_changed => {}
+            Some(Report::Model(spec)) => self.stage(Command::SetModel(spec)),
             Some(Report::Usage {
                 usage,
                 purpose,
@@ -279,6 +291,7 @@ impl SessionActor {
                 }
                 Report::Text { .. }
                 | Report::Note(_)
+                | Report::Model(_)
                 | Report::Usage { .. }
                 | Report::Context { .. }
                 | Report::Plan { .. }

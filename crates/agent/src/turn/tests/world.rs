@@ -133,6 +133,7 @@ impl World {
                 window: (window > 0).then_some(window),
                 percent: self.limits.compact_percent,
             },
+            catalog: None,
             command: self.command.take(),
             view: ProjectView::new(self.surroundings()),
             turn: TurnId(1),
@@ -270,6 +271,7 @@ impl World {
             Some(Report::Note(note @ (Note::Expanded { .. } | Note::Told(_)))) => {
                 panic!("nothing to say of: {note:?}")
             }
+            Some(Report::Model(spec)) => panic!("nobody offers {spec}"),
             Some(Report::Usage {
                 usage,
                 purpose,
