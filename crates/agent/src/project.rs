@@ -27,7 +27,7 @@ pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
 
 use crate::hooks::Hooks;
-use crate::settings::FileSettings;
+use crate::settings::{FileSettings, SandboxSection};
 use terrain::Terrain;
 
 /// What the operator has set for every session of the process.
@@ -56,6 +56,10 @@ pub struct Project {
     pub library: Arc<Library>,
     /// All hooks that run: the project's, then the operator's, who so see what will happen.
     pub hooks: Hooks,
+    /// What the project says about the sandbox, as far as that takes effect.
+    pub sandbox: SandboxSection,
+    /// The person's home, for paths that begin there.
+    pub home: Option<PathBuf>,
     /// What the model is told of all this; empty if there is nothing.
     pub prompt: Arc<str>,
 }
@@ -244,6 +248,8 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         instructions,
         library: Arc::new(library),
         hooks,
+        sandbox: own.sandbox,
+        home: operator.home.clone(),
         prompt: prompt.into(),
     };
     (project, stamps)

@@ -48,7 +48,10 @@ impl Turn {
             self.report(Report::Note(Note::Told(text))).await?;
         }
         let library = Arc::clone(&project.library);
-        self.toolbox = self.toolbox.clone().with_library(library);
+        let toolbox = self.toolbox.clone().with_library(library);
+        self.toolbox = toolbox.with_sandbox_changed(|settings| {
+            project.sandbox.apply(settings, project.home.as_deref());
+        });
         self.tools = specs(&self.toolbox);
         self.system = format!("{}{}", self.system, project.prompt).into();
         self.overhead = overhead(&self.system, &self.tools);

@@ -2,10 +2,10 @@
 
 use agent::Note;
 use domain::event::{
-    AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PlanEntry,
-    PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, SessionClosed, SessionUpdated,
-    StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult, TurnStarted, Usage,
-    UsagePurpose, UsageRecorded, UserMessage,
+    AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanUpdated, PromptDropped, PromptExpanded,
+    PromptQueued, SessionClosed, SessionUpdated, StopReason, ToolResult, ToolStatus, ToolUse,
+    TurnInterrupted, TurnResult, TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
@@ -258,11 +258,11 @@ impl SessionState {
                 None => policy::judge(self.mode, &rule, &self.always),
             };
             match ruling {
-                Ruling::Allow => {}
-                Ruling::Ask => judged.push(entry(PermissionAsked {
+                Ruling::Allow if !call.is_uncontained => {}
+                Ruling::Allow | Ruling::Ask => judged.push(entry(PermissionAsked {
                     id: PermissionId::random(),
                     call_id: call.call.clone(),
-                    options: policy::options(&rule),
+                    options: options(&rule, call.is_uncontained),
                     title: call.title.clone(),
                     kind: call.kind,
                 })),
@@ -459,4 +459,11 @@ fn title_of(text: &str) -> String {
     } else {
         title
     }
+}
+
+/// The ways to answer; what nothing contains cannot be allowed for good.
+fn options(wanted: &Always, is_uncontained: bool) -> Vec<PermissionOption> {
+    let mut options = policy::options(wanted);
+    options.retain(|option| !is_uncontained || option.kind != PermissionOptionKind::AllowAlways);
+    options
 }
