@@ -42,6 +42,12 @@ impl Budget {
         }
     }
 
+    /// Tokens that are left; `None` is as many as it takes.
+    #[must_use]
+    pub fn tokens_left(&self) -> Option<u64> {
+        self.tokens
+    }
+
     /// The budget after a call that used `usage`. A call may take more than was left: nobody knows
     /// before how long an answer will be.
     #[must_use]

@@ -107,6 +107,7 @@ impl Conversation {
             // Whoever folds leaves out what was rewound; the rewinding itself says nothing.
             | Event::SessionRewound(_)
             | Event::SessionForked(_)
+            | Event::ChildLinked(_)
             | Event::SessionClosed(_)
             | Event::Notice(_)
             | Event::Unknown(_) => {}

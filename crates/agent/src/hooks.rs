@@ -6,10 +6,8 @@
 
 mod ruling;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::SessionId;
 use domain::event::{HookOutcome, HookPoint, HookRan};
 use domain::limits::HOOK_OUTPUT_BYTES_MAX;
 use serde_json::{Map, Value, json};
@@ -18,17 +16,16 @@ use tools::sandbox::{self, Job};
 
 pub use ruling::{Answer, Ruling};
 
+use crate::project::Place;
 use crate::settings::Hook;
 
 /// Longest label of a command in the journal: enough to recognise it.
 const LABEL_CHARS_MAX: usize = 120;
 
-/// The hooks of a session, and what they run with. Cheap to clone.
+/// The hooks of a place, and what they run with. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     all: Arc<[Hook]>,
-    session: String,
-    cwd: PathBuf,
     environment: Arc<[(String, String)]>,
 }
 
@@ -44,18 +41,11 @@ pub struct Ran {
 }
 
 impl Hooks {
-    /// The hooks `all`, in this order, for a session in `cwd`.
+    /// The hooks `all`, in this order.
     #[must_use]
-    pub fn new(
-        all: Vec<Hook>,
-        session: SessionId,
-        cwd: PathBuf,
-        environment: Arc<[(String, String)]>,
-    ) -> Self {
+    pub fn new(all: Vec<Hook>, environment: Arc<[(String, String)]>) -> Self {
         Self {
             all: all.into(),
-            session: session.to_string(),
-            cwd,
             environment,
         }
     }
@@ -73,17 +63,19 @@ impl Hooks {
         meant.cloned().collect()
     }
 
-    /// Asks `hook` about `fields`. Dropped, it kills the command and all that it started.
-    pub async fn run(&self, hook: &Hook, fields: &Map<String, Value>) -> Ran {
+    /// Asks `hook` about `fields` of the session at `place`. Dropped, it kills the command and all
+    /// that it started.
+    pub async fn run(&self, hook: &Hook, place: &Place, fields: &Map<String, Value>) -> Ran {
+        let session = place.session.to_string();
         let mut input = Map::new();
         input.insert("event".to_owned(), json!(hook.point));
-        input.insert("sessionId".to_owned(), json!(self.session));
-        input.insert("cwd".to_owned(), json!(self.cwd.to_string_lossy()));
+        input.insert("sessionId".to_owned(), json!(session));
+        input.insert("cwd".to_owned(), json!(place.cwd.to_string_lossy()));
         input.extend(fields.clone());
         let begun = Instant::now();
         let finished = sandbox::run(Job {
             command: &hook.command,
-            cwd: &self.cwd,
+            cwd: &place.cwd,
             environment: &self.environment,
             input: Value::Object(input).to_string().into_bytes(),
             time_max: hook.time_max,
@@ -94,12 +86,7 @@ impl Hooks {
         let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let HookOutcome::Failed | HookOutcome::TimedOut = ruling.outcome {
             let why = ruling.reason.as_deref().unwrap_or_default();
-            tracing::warn!(
-                session = self.session,
-                hook = label(hook),
-                why,
-                "a hook failed"
-            );
+            tracing::warn!(session, hook = label(hook), why, "a hook failed");
         }
         Ran {
             event: HookRan {

@@ -27,4 +27,6 @@ pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::web::Web;
-pub use tools::{Toolbox, client_side, library, progress, roots::Roots, seen::Seen};
+pub use tools::{
+    Outcome, Running, Toolbox, agents, client_side, library, progress, roots::Roots, seen::Seen,
+};

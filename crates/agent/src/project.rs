@@ -2,12 +2,15 @@
 //! those of the person whose machine it is.
 //!
 //! [`ProjectView`] belongs to one session and looks again when something on the disk has changed;
-//! a [`Project`] is what one look saw. Everything a project says is untrusted: see [`mod@file`] for
-//! what of its settings takes effect, and [`prompt`] for how its words reach the model.
+//! a [`Project`] is what one look saw, shared by the sessions at that place ([`Surveys`]).
+//! Everything a project says is untrusted: see [`mod@file`] for what of its settings takes effect,
+//! and [`prompt`] for how its words reach the model.
 
+mod agents;
 mod approvals;
 mod file;
 mod prompt;
+mod surveys;
 mod terrain;
 
 use std::path::PathBuf;
@@ -19,15 +22,19 @@ use domain::event::{HookPoint, HookRan};
 use domain::limits::HOOK_END_TIME_MAX;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
+use tools::agents::Agents;
 use tools::instructions::Instructions;
 use tools::library::{Kept, Library, Sources};
 use tools::stamps::Stamps;
 
+pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
+pub use surveys::Surveys;
 
 use crate::hooks::Hooks;
 use crate::settings::{FileSettings, SandboxSection};
+use surveys::Survey;
 use terrain::Terrain;
 
 /// What the operator has set for every session of the process.
@@ -43,6 +50,8 @@ pub struct Operator {
     pub approvals: Option<Approvals>,
     /// What commands see of the environment: nothing secret.
     pub environment: Arc<[(String, String)]>,
+    /// What was seen around the sessions of the process.
+    pub surveys: Surveys,
 }
 
 /// What one look saw.
@@ -54,6 +63,12 @@ pub struct Project {
     pub instructions: Instructions,
     /// Skills and commands.
     pub library: Arc<Library>,
+    /// Agents that can be given tasks.
+    pub agents: Agents,
+    /// The files that describe agents, also those that do not count.
+    pub agent_files: Vec<AgentSource>,
+    /// What of the agents has no effect.
+    pub agent_problems: Vec<String>,
     /// All hooks that run: the project's, then the operator's, who so see what will happen.
     pub hooks: Hooks,
     /// What the project says about the sandbox, as far as that takes effect.
@@ -68,6 +83,19 @@ impl Project {
     /// What a person should know: what is wrong, and what waits for an approval.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
+        let mut notices = self.file_notices();
+        let waiting = self.agent_files.iter();
+        let waiting = waiting.filter(|source| source.wants().is_some()).count();
+        if waiting > 0 {
+            notices.push(format!(
+                "Agents of this project ({waiting}) are not used because nobody has approved \
+                 them: `fastness approve` shows what they are"
+            ));
+        }
+        notices
+    }
+
+    fn file_notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         let Some(file) = &self.file else {
             return notices;
@@ -102,7 +130,7 @@ pub struct ProjectView {
 
 struct Shared {
     place: Place,
-    known: Mutex<Option<(Stamps, Arc<Project>)>>,
+    known: Mutex<Option<Arc<Survey>>>,
     has_begun: AtomicBool,
     told: Mutex<Vec<String>>,
 }
@@ -145,6 +173,12 @@ impl ProjectView {
         looked.unwrap_or_default()
     }
 
+    /// Where the session is.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.shared.place
+    }
+
     /// Notes that the session has a turn; says whether it is the first since it came into memory.
     #[must_use]
     pub fn begin(&self) -> bool {
@@ -178,7 +212,7 @@ impl ProjectView {
                 time_max: hook.time_max.min(left),
                 ..hook
             };
-            events.push(project.hooks.run(&hook, &fields).await.event);
+            events.push(project.hooks.run(&hook, self.place(), &fields).await.event);
         }
         events
     }
@@ -187,15 +221,14 @@ impl ProjectView {
 impl Shared {
     fn look(&self) -> Arc<Project> {
         let known = lock(&self.known).clone();
-        if let Some((stamps, project)) = known
-            && stamps.are_fresh()
+        if let Some(survey) = known
+            && survey.is_fresh()
         {
-            return project;
+            return survey.project();
         }
-        let (project, stamps) = read(&self.place);
-        let project = Arc::new(project);
-        *lock(&self.known) = Some((stamps, Arc::clone(&project)));
-        project
+        let survey = self.place.operator.surveys.of(&self.place);
+        *lock(&self.known) = Some(Arc::clone(&survey));
+        survey.project()
     }
 }
 
@@ -228,25 +261,25 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         (false, true) => Some(Kept::Commands),
         (false, false) => None,
     };
+    let directories = terrain.library_directories(place);
+    let levels = terrain.levels.len();
+    let found = agents::find(place, &own, (&directories, levels), &mut stamps);
     let mut library = Library::default();
     if let Some(kept) = kept {
-        let directories = terrain.library_directories(place);
         library = Library::gather(&Sources { directories }, &mut stamps);
         library.keep(kept);
     }
     let hooks = own.hooks.iter().chain(&operator.settings.hooks);
-    let hooks = Hooks::new(
-        hooks.cloned().collect(),
-        place.session,
-        place.cwd.clone(),
-        Arc::clone(&operator.environment),
-    );
+    let hooks = Hooks::new(hooks.cloned().collect(), Arc::clone(&operator.environment));
     let styles = [&operator.settings.context.style, &own.context.style];
     let prompt = prompt::of(styles, &instructions, &library);
     let project = Project {
         file,
         instructions,
         library: Arc::new(library),
+        agents: found.agents,
+        agent_files: found.sources,
+        agent_problems: found.problems,
         hooks,
         sandbox: own.sandbox,
         home: operator.home.clone(),

@@ -67,6 +67,20 @@ pub fn system(surroundings: &Surroundings) -> String {
     text
 }
 
+/// What an agent is told besides, when another has given it a task.
+#[must_use]
+pub fn role(name: &str, prompt: &str) -> String {
+    let mut text = format!(
+        "\nYou are the agent `{name}`. Another agent has given you a task and waits for your report; \
+         it sees your last message and nothing else. Nobody answers questions: do the task with what \
+         you have, and say in that message what you found or did, where, and what you left undone.\n"
+    );
+    if !prompt.trim().is_empty() {
+        let _ = writeln!(text, "\n{}", prompt.trim());
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use domain::clock::Timestamp;

@@ -9,10 +9,12 @@ mod sandbox;
 mod schema;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use domain::limits::HOOKS_MAX;
+use domain::limits::{DESCRIPTION_CHARS_MAX, HOOKS_MAX};
 use serde::Deserialize;
 use toml::Table;
+use tools::agents::{Agent, tool_name};
 
 pub use hook::{Hook, Matcher, OnFailure};
 pub use sandbox::{Mode as SandboxFileMode, SandboxSection};
@@ -47,6 +49,38 @@ pub struct AgentSettings {
     pub model: Option<String>,
     /// Its tools, if not all.
     pub tools: Option<Vec<String>>,
+    /// Model calls that one task may take, if fewer than a turn.
+    pub steps_max: Option<u32>,
+    /// Tokens that one task may use, if fewer than a turn.
+    pub tokens_max: Option<u64>,
+    /// How long one task may ask its model for more, in milliseconds.
+    pub time_ms: Option<u64>,
+}
+
+impl AgentSettings {
+    /// The agent called `name` that is set so; what of it has no effect goes to `problems`.
+    #[must_use]
+    pub fn agent(&self, name: &str, problems: &mut Vec<String>) -> Agent {
+        let mut known = Vec::new();
+        for tool in self.tools.iter().flatten() {
+            match tool_name(tool) {
+                Some(tool) => known.push(tool.to_owned()),
+                None => problems.push(format!("agents.{name}: there is no tool {tool}")),
+            }
+        }
+        let description = self.description.split_whitespace();
+        let description = description.collect::<Vec<_>>().join(" ");
+        Agent {
+            name: name.to_owned(),
+            description: description.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+            prompt: self.prompt.trim().into(),
+            model: self.model.clone(),
+            tools: self.tools.as_ref().map(|_| known.into()),
+            steps_max: self.steps_max,
+            tokens_max: self.tokens_max,
+            time_max: self.time_ms.map(Duration::from_millis),
+        }
+    }
 }
 
 /// What the model is told of a project.

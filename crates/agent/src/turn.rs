@@ -157,7 +157,9 @@ impl Turn {
             if is_over {
                 return Ok(stop_reason(stop));
             }
-            self.run_tools(calls).await?;
+            self.toolbox.leave_tokens(budget.tokens_left());
+            let used = self.run_tools(calls).await?;
+            budget = budget.spend_tokens(used);
         }
     }
 
@@ -226,7 +228,7 @@ async fn send(reports: &mpsc::Sender<Report>, report: Report) -> Result<(), Stop
 fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
     let spec = |tool: &dyn tools::Tool| ToolSpec {
         name: tool.name().to_owned(),
-        description: tool.description().to_owned(),
+        description: toolbox.describe(tool),
         input_schema: tool.input_schema(),
     };
     toolbox.tools().map(spec).collect()

@@ -1,10 +1,10 @@
-//! `fastness approve`: what a project's file would do, and whether it may.
+//! `fastness approve`: what a project's files would do, and whether they may.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use agent::project::{Approvals, FILE_NAME, ProjectFile};
+use agent::project::{AgentSource, Approvals, FILE_NAME, Project, ProjectFile};
 use anyhow::Context;
 use domain::clock::Timestamp;
 
@@ -31,52 +31,86 @@ pub(crate) fn run(args: &ApproveArgs, settings: &Settings) -> anyhow::Result<Exi
         Some(dir) => settings.environment.beside(dir),
         None => settings.cwd.clone(),
     };
-    let file = find(settings, &directory)?;
+    let project = find(settings, &directory)?;
     if args.revoke {
-        return revoke(&approvals, &file);
+        return revoke(&approvals, &project);
     }
-    approve(args, settings, &approvals, &file)
+    approve(args, settings, &approvals, &project)
 }
 
-fn find(settings: &Settings, directory: &Path) -> anyhow::Result<ProjectFile> {
+fn find(settings: &Settings, directory: &Path) -> anyhow::Result<Project> {
     let directory = directory
         .canonicalize()
         .map_err(|_| Failure::usage(format!("{} is not a directory", directory.display())))?;
     let (project, _) = agent::project::read(&engine::place(settings, &directory));
-    project.file.ok_or_else(|| {
+    if project.file.is_none() && of_project(&project).next().is_none() {
         let sentence = format!(
-            "there is no {FILE_NAME} in {} or above it",
+            "there is no {FILE_NAME} and no .claude/agents in {} or above it",
             directory.display()
         );
-        let hint = "it is looked for up to the root of the repository";
-        Failure::new(sentence).hint(hint).into()
-    })
+        let hint = "they are looked for up to the root of the repository";
+        return Err(Failure::new(sentence).hint(hint).into());
+    }
+    Ok(project)
+}
+
+/// The files of the project's agents; the person's own need no approval.
+fn of_project(project: &Project) -> impl Iterator<Item = &AgentSource> {
+    project.agent_files.iter().filter(|source| !source.is_own)
 }
 
 fn approve(
     args: &ApproveArgs,
     settings: &Settings,
     approvals: &Approvals,
-    file: &ProjectFile,
+    project: &Project,
 ) -> anyhow::Result<ExitCode> {
-    if let Some(error) = file.error() {
+    let file = project.file.as_ref();
+    if let Some((file, error)) = file.and_then(|file| Some((file, file.error()?))) {
         return Err(Failure::new(format!("{}: {error}", file.path)).into());
     }
-    let wants = file.wants();
-    io::stdout().write_all(shown(file, Palette::stdout(&settings.environment)).as_bytes())?;
-    if wants.is_empty() || file.is_approved {
+    let palette = Palette::stdout(&settings.environment);
+    let mut text = file.map(|file| shown(file, palette)).unwrap_or_default();
+    let agents: Vec<&AgentSource> = of_project(project).collect();
+    text += &shown_agents(&agents, palette);
+    io::stdout().write_all(text.as_bytes())?;
+    let file = file.filter(|file| !file.is_approved && !file.wants().is_empty());
+    let file = file.map(|file| (&file.path, &file.sha256));
+    let agents = agents.iter().filter(|source| source.wants().is_some());
+    let agents = agents.map(|source| (&source.path, &source.sha256));
+    let waiting: Vec<_> = file.into_iter().chain(agents).collect();
+    if waiting.is_empty() {
         return Ok(Exit::Success.into());
     }
     if !args.yes && !is_meant()? {
         writeln!(io::stderr(), "not approved")?;
         return Ok(Exit::Refused.into());
     }
-    // What was shown is what is approved, whatever the file holds by now.
-    approvals
-        .approve(&file.path, &file.sha256, Timestamp::now())
-        .context("the approval was not stored")?;
+    // What was shown is what is approved, whatever the files hold by now.
+    for (path, sha256) in waiting {
+        approvals
+            .approve(path, sha256, Timestamp::now())
+            .context("the approval was not stored")?;
+    }
     writeln!(io::stderr(), "approved")?;
     Ok(Exit::Success.into())
+}
+
+/// What the agents of a project are, or would be.
+fn shown_agents(agents: &[&AgentSource], palette: Palette) -> String {
+    let mut text = String::new();
+    for source in agents {
+        text += &format!("{}\n", palette.bold(&one_line(&source.path)));
+        text += &match (&source.agent, source.wants()) {
+            (Err(problem), _) => format!("It is no agent: {}\n", one_line(problem)),
+            (Ok(_), Some(wants)) => format!("With your approval it would:\n  {wants}\n"),
+            (Ok(agent), None) => {
+                let name = one_line(&agent.name);
+                format!("You have approved that it defines the agent {name}\n")
+            }
+        };
+    }
+    text
 }
 
 /// What the file does, and what it would do.
@@ -118,14 +152,17 @@ fn is_meant() -> anyhow::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn revoke(approvals: &Approvals, file: &ProjectFile) -> anyhow::Result<ExitCode> {
-    let revoked = approvals
-        .revoke(&file.path)
-        .context("the approval was not taken back")?;
-    let word = if revoked {
-        "taken back"
-    } else {
-        "it was not approved"
+fn revoke(approvals: &Approvals, project: &Project) -> anyhow::Result<ExitCode> {
+    let file = project.file.iter().map(|file| &file.path);
+    let mut is_revoked = false;
+    for path in file.chain(of_project(project).map(|source| &source.path)) {
+        is_revoked |= approvals
+            .revoke(path)
+            .context("the approval was not taken back")?;
+    }
+    let word = match is_revoked {
+        true => "taken back",
+        false => "it was not approved",
     };
     writeln!(io::stderr(), "{word}")?;
     Ok(Exit::Success.into())

@@ -310,6 +310,9 @@ pub(crate) enum SessionsAction {
         /// Print one JSON array instead of a table.
         #[arg(long)]
         json: bool,
+        /// List those of sub-agents too, each below the session that it worked for.
+        #[arg(long)]
+        agents: bool,
     },
     /// Show what was said and done: messages, tool calls, and which event allowed each run.
     #[command(after_help = "Example:\n  fastness sessions show 3f2a | less -R")]

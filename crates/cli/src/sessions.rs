@@ -47,8 +47,16 @@ async fn act(action: &SessionsAction, settings: &Settings) -> anyhow::Result<Exi
     };
     let store = store.as_ref();
     match action {
-        SessionsAction::List { json: true } => list::json(store, settings),
-        SessionsAction::List { json: false } => list::table(store, settings),
+        SessionsAction::List { json, agents } => {
+            let rows = match agents {
+                true => list::with_agents(store, settings)?,
+                false => list::without_agents(store, settings)?,
+            };
+            match json {
+                true => list::json(&rows),
+                false => list::table(&rows, settings),
+            }
+        }
         SessionsAction::Show { id } => {
             let (store, id) = find::session(store, id)?;
             show::run(store, id, settings)

@@ -216,6 +216,7 @@ fn operator(data_dir: &Path, environment: &Environment, file: &ConfigFile) -> Op
         config_dir: file::directory(environment).as_deref().map(real),
         approvals: Some(Approvals::of(data_dir)),
         environment: environment.for_commands().into(),
+        ..Operator::default()
     }
 }
 

@@ -151,16 +151,20 @@ fn received(message: &SessionUpdate) -> Option<Received> {
 
 fn tool_call(value: &Value) -> Option<ToolCall> {
     let kind = |kind: &Value| serde_json::from_value::<ToolKind>(kind.clone()).ok();
+    // What a sub-agent wants to do is told beside the call that it works on.
+    let agent = meta(value).get("agent");
+    let of_agent = agent.filter(|agent| agent["tool"].is_string());
+    let (name, input) = match of_agent {
+        Some(agent) => (text_at(agent, "tool"), agent.get("input")),
+        None => (text_at(value, "name"), value.get("rawInput")),
+    };
     Some(ToolCall {
         id: text_at(value, "toolCallId").filter(|id| !id.is_empty())?,
-        name: text_at(value, "name"),
+        name,
         title: text_at(value, "title"),
         kind: value.get("kind").and_then(kind),
         status: text_at(value, "status"),
-        input: value
-            .get("rawInput")
-            .filter(|input| !input.is_null())
-            .cloned(),
+        input: input.filter(|input| !input.is_null()).cloned(),
         outcome: text_at(&value["rawOutput"], "status"),
     })
 }

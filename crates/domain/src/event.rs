@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::TurnError;
-use crate::ids::{CallId, EventSeq, MessageId, PermissionId, PrincipalId, PromptId, TurnId};
+use crate::ids::{
+    CallId, EventSeq, MessageId, PermissionId, PrincipalId, PromptId, SessionId, TurnId,
+};
 
 mod parts;
 
 pub use parts::{
-    AnswerOutcome, CompactionKind, HookOutcome, HookPoint, MessageKind, PermissionOption,
+    AnswerOutcome, Asker, CompactionKind, HookOutcome, HookPoint, MessageKind, PermissionOption,
     PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, StopReason, Text, ToolKind,
     ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
 };
@@ -206,6 +208,9 @@ events! {
         title: String,
         #[serde(default)]
         kind: ToolKind,
+        /// The sub-agent that asks, if one does: then `callId` is the task it works on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asker: Option<Box<Asker>>,
     }
     /// The first answer to a permission question, or its end without one.
     "permission.answered" => PermissionAnswered {
@@ -268,6 +273,16 @@ events! {
         at: EventSeq,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<PrincipalId>,
+    }
+    /// A sub-agent works on the call `callId` in a session of its own. The journal of the session that
+    /// called names it as `child`; its own journal names that session as `parent`.
+    "child.linked" => ChildLinked {
+        call_id: CallId,
+        agent: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<SessionId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<SessionId>,
     }
     /// The last client closed the session; loading it again goes on after this.
     "session.closed" => SessionClosed {}

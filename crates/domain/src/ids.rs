@@ -6,8 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// A session's name: 32 lower-case hexadecimal digits, never used twice.
+///
+/// Bytes and not a number, which would have every event that names one aligned to sixteen of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(u128);
+pub struct SessionId([u8; 16]);
 
 /// The string is not 32 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,7 +20,7 @@ impl SessionId {
     /// A new name that nobody can guess and nothing else has.
     #[must_use]
     pub fn random() -> Self {
-        Self(uuid::Uuid::new_v4().as_u128())
+        Self(uuid::Uuid::new_v4().into_bytes())
     }
 }
 
@@ -31,14 +33,14 @@ impl FromStr for SessionId {
             return Err(NotASessionId);
         }
         u128::from_str_radix(text, 16)
-            .map(Self)
+            .map(|number| Self(number.to_be_bytes()))
             .map_err(|_| NotASessionId)
     }
 }
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
     }
 }
 

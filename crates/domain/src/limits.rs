@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+mod agents;
 mod tools;
 
+pub use agents::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.

@@ -38,6 +38,8 @@ pub struct Meta {
     pub epoch: u64,
     /// Whether it was put away.
     pub archived: bool,
+    /// The session whose sub-agent it is.
+    pub parent: Option<SessionId>,
 }
 
 impl Meta {
@@ -52,6 +54,7 @@ impl Meta {
             head: EventSeq(0),
             epoch: 0,
             archived: false,
+            parent: None,
         }
     }
 
@@ -83,7 +86,9 @@ impl Meta {
                 // The copy's own life begins here.
                 self.created_at = stored.ts;
                 self.archived = false;
+                self.parent = None;
             }
+            Event::ChildLinked(linked) => self.parent = linked.parent.or(self.parent),
             _ => {}
         }
         if self.head == EventSeq(0) {
@@ -179,6 +184,7 @@ pub(crate) fn save(
         head: meta.head,
         epoch: meta.epoch,
         archived: meta.archived,
+        parent: meta.parent,
         bytes,
     };
     let json = serde_json::to_vec(&cache).map_err(io::Error::other)?;
@@ -205,6 +211,8 @@ struct Cache {
     head: EventSeq,
     epoch: u64,
     archived: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<SessionId>,
     bytes: u64,
 }
 
@@ -233,6 +241,7 @@ fn read_cache(dir: &SessionDir) -> Option<(Meta, Place)> {
         head: cache.head,
         epoch: cache.epoch,
         archived: cache.archived,
+        parent: cache.parent,
     };
     (meta.id == dir.id).then_some((meta, place))
 }

@@ -182,6 +182,12 @@ pub trait Provider: Send + Sync {
     /// A model for a session that was just created or loaded.
     fn open(&self) -> Box<dyn Model>;
 
+    /// A model for the sub-agent called `agent`.
+    fn open_for(&self, agent: &str) -> Box<dyn Model> {
+        let _ = agent;
+        self.open()
+    }
+
     /// Tokens that fit into one call of such a model, question and answer together.
     fn context_window(&self) -> u64 {
         CONTEXT_WINDOW_DEFAULT

@@ -23,6 +23,7 @@ use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::{DirectoryLink, Engine};
+use crate::family::Role;
 use crate::feed::Feed;
 use crate::handle::{
     Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, Config,
@@ -35,6 +36,7 @@ use crate::subscription::Ending;
 
 mod commit;
 mod enter;
+mod family;
 mod life;
 mod project;
 mod running;
@@ -113,6 +115,8 @@ pub(crate) struct SessionActor {
     /// Clients that leave while others stay, once the turn they started has ended.
     parting: Vec<Reply<Result<EventSeq, CommandError>>>,
     ended: bool,
+    /// What makes it a sub-agent's, while its task runs.
+    role: Option<Box<Role>>,
 }
 
 /// The files and the fold over them.
@@ -136,6 +140,7 @@ struct LiveTurn {
     seat: Option<ClientSeat>,
     /// When the session ends it, if it has not ended by itself.
     end_by: Option<Instant>,
+    caller: family::Caller,
 }
 
 /// Who sent a prompt.
@@ -251,14 +256,7 @@ impl SessionActor {
                     self.cancel_turn();
                 }
             }
-            Envelope::SetMode { mode, reply } => match self.ensure_open().await {
-                Ok(()) => {
-                    self.stage(Command::SetMode(mode));
-                    self.staged
-                        .after(move |stored| reply(stored.map_err(CommandError::Failed)));
-                }
-                Err(kind) => reply(Err(CommandError::Failed(kind))),
-            },
+            Envelope::SetMode { mode, reply } => self.on_set_mode(mode, reply).await,
             Envelope::SetModel { model, reply } => self.on_set_model(model, reply).await,
             Envelope::Config { reply } => {
                 let state = self.readable();
@@ -281,7 +279,9 @@ impl SessionActor {
             Envelope::Close {
                 from, line, reply, ..
             } => self.on_close((from, line), reply).await,
-            Envelope::Delete { principal, reply } => self.on_delete(principal, reply).await,
+            Envelope::Delete { owner, reply } => self.on_delete(owner, reply).await,
+            Envelope::Guard { reply } => self.on_guard(reply),
+            Envelope::Family(message) => self.on_family(message),
             Envelope::Shutdown { deadline } => {
                 // One that is being closed or deleted leaves by itself.
                 self.stopping.get_or_insert(Stopping::Shutdown(deadline));
@@ -338,6 +338,7 @@ impl SessionActor {
             Err(Rejected::Repeated(fate)) => Ok(Accepted::Repeated(fate, self.decided_head())),
             Err(Rejected::QueueFull) => Err(CommandError::Limit("queued_prompts")),
             Err(Rejected::Spent) => Err(CommandError::Limit("session_tokens")),
+            Err(Rejected::SubAgent) => Err(CommandError::Invalid("a sub-agent takes no prompts")),
             Err(Rejected::Busy | Rejected::Late | Rejected::Nothing) => Err(CommandError::Busy),
         };
         self.staged.after(move |stored| {
@@ -459,10 +460,10 @@ impl SessionActor {
         open.map_or(self.feed.head().seq, |open| open.state.head())
     }
 
-    async fn on_delete(&mut self, principal: auth::Principal, reply: DeleteReply) {
+    async fn on_delete(&mut self, owner: PrincipalId, reply: DeleteReply) {
         self.envelopes_seen += 1;
         // Not theirs: dropping the reply says that there was nothing to do.
-        if !self.is_owner(&principal).await {
+        if !self.is_owner(&owner).await {
             return;
         }
         match self.stopping.take() {
@@ -479,14 +480,14 @@ impl SessionActor {
         self.stopping = Some(Stopping::Delete(reply));
     }
 
-    /// Whether `principal` owns the session, also when the store failed and its state is gone.
-    async fn is_owner(&mut self, principal: &auth::Principal) -> bool {
+    /// Whether `owner` owns the session, also when the store failed and its state is gone.
+    async fn is_owner(&mut self, owner: &PrincipalId) -> bool {
         match self.readable() {
-            Some(state) => state.owner() == principal.id(),
+            Some(state) => state.owner() == owner,
             None => {
                 let (store, id) = (self.engine.store.clone(), self.id);
                 let meta = blocking(move || store.meta(id)).await;
-                meta.is_ok_and(|meta| meta.owner == *principal.id())
+                meta.is_ok_and(|meta| meta.owner == *owner)
             }
         }
     }

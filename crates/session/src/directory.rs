@@ -11,12 +11,13 @@ use agent::{Catalog, Operator, Provider, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
-use domain::{FailureKind, Limits, SessionId};
+use domain::{FailureKind, Limits, PrincipalId, SessionId};
 use journal::{FileStore, Meta, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::actor::{Birth, LiveMeta, SessionActor};
+use crate::family::{ChildBirth, GuardReply, Guarded};
 use crate::handle::{
     AttachError, AttachReply, Attached, CommandError, DeleteReply, Entrance, Envelope, From,
     Mailbox,
@@ -143,23 +144,16 @@ impl Sessions {
         self.ask(Request::Attach { id, envelope }, attached).await
     }
 
-    /// Deletes the session `id` if it is the principal's; otherwise does nothing.
+    /// Deletes the session `id`, and its sub-agents', if it is the principal's; otherwise does
+    /// nothing.
     ///
     /// # Errors
     /// If it is there and theirs but cannot be deleted.
     pub async fn delete(&self, principal: &Principal, id: SessionId) -> Result<(), FailureKind> {
-        let (reply, done) = oneshot::channel();
-        let principal = principal.clone();
-        let request = Request::Delete {
-            principal,
-            id,
-            reply,
+        let link = DirectoryLink {
+            requests: self.requests.clone(),
         };
-        if self.requests.send(request).await.is_err() {
-            return Err(FailureKind::Draining);
-        }
-        // Dropped without an answer: there was nothing to delete.
-        done.await.unwrap_or(Ok(()))
+        link.delete(id, principal.id().clone()).await
     }
 
     /// The sessions the principal may enter, newest first, from `after` on, in `cwd` only if given.
@@ -181,7 +175,9 @@ impl Sessions {
                 let Some(meta) = live.get(&id).cloned().or_else(|| store.meta(id).ok()) else {
                     continue;
                 };
-                if principal.may_enter(id, &meta.owner)
+                // Sub-agents' are found by the session that they worked for.
+                if meta.parent.is_none()
+                    && principal.may_enter(id, &meta.owner)
                     && cwd.as_ref().is_none_or(|cwd| *cwd == meta.cwd)
                 {
                     sessions.push(meta);
@@ -262,6 +258,37 @@ impl DirectoryLink {
         self.requests.send(request).await.is_err() || may.await.unwrap_or(true)
     }
 
+    /// Makes the sub-agent `id` and takes hold of it; it begins at once.
+    pub(crate) async fn raise(
+        &self,
+        id: SessionId,
+        birth: ChildBirth,
+    ) -> Result<Guarded, AttachError> {
+        let (reply, guarded) = oneshot::channel();
+        let birth = Box::new(birth);
+        let draining = AttachError::Failed(FailureKind::Draining);
+        let request = Request::Raise { id, birth, reply };
+        if self.requests.send(request).await.is_err() {
+            return Err(draining);
+        }
+        guarded.await.unwrap_or(Err(draining))
+    }
+
+    /// Deletes the session `id` if it is `owner`'s; otherwise does nothing.
+    pub(crate) async fn delete(
+        &self,
+        id: SessionId,
+        owner: PrincipalId,
+    ) -> Result<(), FailureKind> {
+        let (reply, done) = oneshot::channel();
+        let request = Request::Delete { owner, id, reply };
+        if self.requests.send(request).await.is_err() {
+            return Err(FailureKind::Draining);
+        }
+        // Dropped without an answer: there was nothing to delete.
+        done.await.unwrap_or(Ok(()))
+    }
+
     /// Says that the session's files are free.
     pub(crate) async fn left(&self, id: SessionId) {
         // Without a directory nobody needs to know.
@@ -279,8 +306,13 @@ enum Request {
         id: SessionId,
         envelope: Envelope,
     },
+    Raise {
+        id: SessionId,
+        birth: Box<ChildBirth>,
+        reply: GuardReply,
+    },
     Delete {
-        principal: Principal,
+        owner: PrincipalId,
         id: SessionId,
         reply: DeleteReply,
     },
@@ -353,12 +385,11 @@ impl Directory {
                 self.send(id, Birth::New(principal, new), envelope);
             }
             Request::Attach { id, envelope } => self.send(id, Birth::Load, envelope),
-            Request::Delete {
-                principal,
-                id,
-                reply,
-            } => {
-                self.send(id, Birth::Load, Envelope::Delete { principal, reply });
+            Request::Raise { id, birth, reply } => {
+                self.send(id, Birth::Child(birth), Envelope::Guard { reply });
+            }
+            Request::Delete { owner, id, reply } => {
+                self.send(id, Birth::Load, Envelope::Delete { owner, reply });
             }
             Request::MayLeave {
                 id,

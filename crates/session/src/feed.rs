@@ -111,11 +111,16 @@ impl Feed {
         });
     }
 
-    /// Shows more text of the open message, which now ends at `to`.
-    pub(crate) fn push_text(&self, text: Arc<str>, to: u64) {
+    /// Shows more text of the open message, piece by piece; the last one ends at `to`.
+    pub(crate) fn push_text(&self, pieces: &[String], to: u64) {
+        let bytes: usize = pieces.iter().map(String::len).sum();
+        let mut end = to - bytes as u64;
         let mut recent = self.recent();
         let open = recent.tail.as_mut().map(|tail| {
-            tail.push(text, to);
+            for piece in pieces {
+                end += piece.len() as u64;
+                tail.push(Arc::from(piece.as_str()), end);
+            }
             tail.open()
         });
         drop(recent);
@@ -362,8 +367,7 @@ mod tests {
             kind: MessageKind::Text,
         };
         feed.push(&[stored(1, started)]);
-        feed.push_text(Arc::from("hello "), 6);
-        feed.push_text(Arc::from("world"), 11);
+        feed.push_text(&["hello ".to_owned(), "world".to_owned()], 11);
         let texts = |offset| -> Vec<String> {
             let tail = feed.tail_after(EventSeq(1), offset).unwrap();
             tail.chunks

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::directory::Engine;
+use crate::family::{Family, GuardReply};
 use crate::mode::Mode;
 use crate::state::{Fate, Question, SessionState};
 use crate::subscription::Subscription;
@@ -482,9 +483,15 @@ pub(crate) enum Envelope {
         reply: Reply<Result<EventSeq, CommandError>>,
     },
     Delete {
-        principal: Principal,
+        owner: domain::PrincipalId,
         reply: DeleteReply,
     },
+    /// Whoever made this sub-agent takes hold of it.
+    Guard {
+        reply: GuardReply,
+    },
+    /// Between a session and its sub-agents.
+    Family(Family),
     /// Stop: let a running turn end until the deadline, then interrupt it.
     Shutdown {
         deadline: tokio::time::Instant,
@@ -501,17 +508,9 @@ impl Envelope {
     /// Answers without doing anything.
     pub(crate) fn refuse(self, error: CommandError) {
         match self {
-            Self::Attach { reply, .. } => {
-                // The asker may have gone; there is nobody to tell then.
-                let _ = reply.send(Err(match error {
-                    CommandError::Limit(name) => AttachError::Limit(name),
-                    CommandError::Failed(kind) => AttachError::Failed(kind),
-                    CommandError::Scope
-                    | CommandError::Busy
-                    | CommandError::Invalid(_)
-                    | CommandError::Closed => AttachError::NotFound,
-                }));
-            }
+            // The asker may have gone; there is nobody to tell then.
+            Self::Attach { reply, .. } => drop(reply.send(Err(error.into()))),
+            Self::Guard { reply } => drop(reply.send(Err(error.into()))),
             Self::Prompt { reply, .. } => reply(Err(error)),
             Self::SetMode { reply, .. } | Self::SetModel { reply, .. } => reply(Err(error)),
             Self::Config { reply } => reply(Err(error)),
@@ -522,7 +521,22 @@ impl Envelope {
             | Self::CancelTurn(_)
             | Self::Answer { .. }
             | Self::ClientBack { .. }
+            // Whoever waits for an answer of the family sees that none comes.
+            | Self::Family(_)
             | Self::Shutdown { .. } => {}
+        }
+    }
+}
+
+impl std::convert::From<CommandError> for AttachError {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Limit(name) => Self::Limit(name),
+            CommandError::Failed(kind) => Self::Failed(kind),
+            CommandError::Scope
+            | CommandError::Busy
+            | CommandError::Invalid(_)
+            | CommandError::Closed => Self::NotFound,
         }
     }
 }

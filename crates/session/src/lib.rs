@@ -11,7 +11,9 @@
 
 mod actor;
 mod attach;
+mod delegate;
 pub mod directory;
+mod family;
 mod feed;
 pub mod handle;
 pub mod mode;

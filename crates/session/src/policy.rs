@@ -52,6 +52,9 @@ pub fn judge(mode: Mode, wanted: &Always, always: &[Always]) -> Ruling {
     let edits = matches!(tool, "write" | "edit" | "notebook_edit");
     match mode {
         _ if reads => Ruling::Allow,
+        // A sub-agent has the mode of who calls it, and so only reads.
+        Mode::Plan if tool == "task" && always.contains(wanted) => Ruling::Allow,
+        Mode::Plan if tool == "task" => Ruling::Ask,
         Mode::Plan => Ruling::Deny("The session is in plan mode, which only reads."),
         Mode::Bypass => Ruling::Allow,
         Mode::AcceptEdits if edits => Ruling::Allow,

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use domain::event::{PermissionAsked, PermissionOption, StopReason, TurnResult, Usage};
-use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId, TurnError, TurnId};
+use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId, SessionId, TurnError, TurnId};
 use journal::Entry;
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::mode::Mode;
 use crate::policy::Always;
 
 mod apply;
+mod children;
 mod command;
 mod decide;
 mod prompts;
@@ -22,6 +23,8 @@ mod rewind;
 pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
 pub use rewind::Rewind;
+
+pub(crate) use decide::title_of;
 
 use prompts::PromptLog;
 
@@ -58,6 +61,10 @@ pub struct SessionState {
     /// Where turns ended that are not undone, oldest first.
     turn_ends: VecDeque<EventSeq>,
     rewinds: Vec<Rewind>,
+    /// The session whose sub-agent it is.
+    parent: Option<SessionId>,
+    /// The sub-agents that ever worked for it.
+    children: Vec<SessionId>,
 }
 
 /// The turn that runs.
@@ -143,6 +150,8 @@ impl Default for SessionState {
             usage: Usage::default(),
             turn_ends: VecDeque::new(),
             rewinds: Vec::new(),
+            parent: None,
+            children: Vec::new(),
         }
     }
 }

@@ -4,12 +4,15 @@
 //! prompt alike. `${prompt}` and `${result}` in any string stand for the last prompt and the last
 //! tool result.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 /// A `script:` model: one list of steps for each time the model is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     calls: Vec<Vec<Value>>,
+    agents: BTreeMap<String, Value>,
 }
 
 impl Script {
@@ -31,17 +34,22 @@ impl Script {
         self.calls.push(steps.into_iter().collect());
         self
     }
+
+    /// Adds what the model does when the sub-agent called `name` asks it.
+    #[must_use]
+    pub fn agent(mut self, name: &str, script: Self) -> Self {
+        self.agents.insert(name.to_owned(), script.into());
+        self
+    }
 }
 
 impl From<Script> for Value {
     fn from(script: Script) -> Self {
-        Self::from(
-            script
-                .calls
-                .into_iter()
-                .map(Self::Array)
-                .collect::<Vec<_>>(),
-        )
+        let calls: Self = script.calls.into_iter().map(Self::Array).collect();
+        match script.agents.is_empty() {
+            true => calls,
+            false => json!({"calls": calls, "agents": script.agents}),
+        }
     }
 }
 
@@ -111,5 +119,10 @@ mod tests {
             ])
         );
         assert_eq!(Value::from(Script::says("hi")), json!([[{"text": "hi"}]]));
+        let with_agent = Script::says("hi").agent("scout", Script::says("ho"));
+        assert_eq!(
+            Value::from(with_agent),
+            json!({"calls": [[{"text": "hi"}]], "agents": {"scout": [[{"text": "ho"}]]}})
+        );
     }
 }

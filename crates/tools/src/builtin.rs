@@ -4,12 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use domain::CallId;
-use domain::event::{PlanEntry, ToolKind, ToolLocation, ToolStatus};
+use domain::event::{PlanEntry, ToolKind, ToolLocation, ToolStatus, Usage};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::agents::{Agents, Delegate};
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
+use crate::progress::Place;
 use crate::roots::{PathError, Roots};
 use crate::shell::ShellCall;
 use crate::web::Web;
@@ -25,6 +27,7 @@ mod read;
 mod search;
 mod skill;
 mod slash_command;
+mod task;
 mod todo;
 mod web_fetch;
 mod web_search;
@@ -45,6 +48,7 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &web_search::WebSearch,
     &skill::Skill,
     &slash_command::SlashCommand,
+    &task::Task,
 ];
 
 /// The built-in tool called `name`.
@@ -60,6 +64,12 @@ pub trait Tool: Send + Sync {
     /// What it does, for the model.
     fn description(&self) -> &'static str;
 
+    /// The same, in a session that has these agents.
+    fn described(&self, agents: &Agents) -> String {
+        let _ = agents;
+        self.description().to_owned()
+    }
+
     /// The JSON schema of its input.
     fn input_schema(&self) -> Value;
 
@@ -68,6 +78,12 @@ pub trait Tool: Send + Sync {
 
     /// Whether a call of it changes nothing, so that others like it may run at the same time.
     fn only_looks(&self) -> bool {
+        false
+    }
+
+    /// Whether a call of it is work of somebody else, so that others like it may run at the same
+    /// time.
+    fn is_task(&self) -> bool {
         false
     }
 
@@ -83,6 +99,11 @@ pub trait Tool: Send + Sync {
 
     /// How it runs on the network, if it does.
     fn out(&self) -> Option<&dyn RunsOut> {
+        None
+    }
+
+    /// How it has agents work, if it does.
+    fn as_agent(&self) -> Option<&dyn RunsAgents> {
         None
     }
 
@@ -117,6 +138,28 @@ pub trait RunsOnLibrary: Send + Sync {
 
     /// Does it, on a thread that may block.
     fn run(&self, input: Value, library: &Library) -> Outcome;
+}
+
+/// A tool's way of having an agent work.
+pub trait RunsAgents: Send + Sync {
+    /// Does it. Dropped, it ends the agent.
+    fn run(&self, input: Value, call: TaskCall) -> Running;
+}
+
+/// What a call that has an agent work works with.
+pub struct TaskCall {
+    /// The call.
+    pub call: CallId,
+    /// Whom there is.
+    pub agents: Agents,
+    /// Who has them work.
+    pub delegate: Arc<dyn Delegate>,
+    /// The client whose files and terminals the turn uses, if any.
+    pub seat: Option<ClientSeat>,
+    /// Tokens that the turn has left, if there is a bound.
+    pub tokens_left: Option<u64>,
+    /// Where to show how far it is.
+    pub place: Place,
 }
 
 /// A tool's way of running on the network, from the server.
@@ -192,6 +235,8 @@ pub struct Outcome {
     pub blocks: Vec<Value>,
     /// The session's plan from now on.
     pub plan: Option<Vec<PlanEntry>>,
+    /// What models used meanwhile on the turn's account, if any did.
+    pub used: Option<Box<Usage>>,
 }
 
 /// A question about what a tool found, for the model alone and without the conversation.
@@ -224,7 +269,15 @@ impl Outcome {
             question: None,
             blocks: Vec::new(),
             plan: None,
+            used: None,
         }
+    }
+
+    /// The same, having used this much of the turn's tokens.
+    #[must_use]
+    pub fn having_used(self, used: Usage) -> Self {
+        let used = Some(Box::new(used));
+        Self { used, ..self }
     }
 
     /// The same, with something more for people to see.

@@ -8,6 +8,7 @@
 //! Processes are started only by [`sandbox`].
 //! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
+pub mod agents;
 mod builtin;
 pub mod client_side;
 mod diff;
@@ -27,7 +28,7 @@ mod toolbox;
 pub mod web;
 
 pub use builtin::{
-    Outcome, Question, Running, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown,
-    There, Tool,
+    Outcome, Question, Running, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
+    RunsThere, Shown, TaskCall, There, Tool,
 };
 pub use toolbox::Toolbox;

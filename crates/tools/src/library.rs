@@ -5,7 +5,7 @@
 //! where they are found.
 
 mod expand;
-mod front_matter;
+pub(crate) mod front_matter;
 mod gather;
 
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use domain::limits::LIBRARY_FILE_BYTES_MAX;
 use crate::roots::Roots;
 
 pub use gather::Sources;
+pub(crate) use gather::is_name;
 
 /// All skills and commands of a session, each name once.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,10 @@ use domain::Permit;
 use domain::event::ToolKind;
 use serde_json::Value;
 
+use crate::agents::{Agents, Delegate};
 use crate::builtin::{
-    self, Outcome, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown, There, Tool,
+    self, Outcome, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown,
+    TaskCall, There, Tool,
 };
 use crate::client_side::{ClientSeat, Offers};
 use crate::library::Library;
@@ -28,6 +30,12 @@ pub struct Toolbox {
     shell: Option<Shell>,
     progress: Progress,
     grants: Grants,
+    agents: Agents,
+    delegate: Option<Arc<dyn Delegate>>,
+    /// The only tools, if not all.
+    only: Option<Arc<[String]>>,
+    /// Tokens that the turn has left, if there is a bound.
+    tokens_left: Option<u64>,
 }
 
 /// Where a tool runs.
@@ -37,6 +45,7 @@ enum Place {
     Out(&'static dyn RunsOut, Web),
     Library(&'static dyn RunsOnLibrary),
     Shell(&'static dyn RunsCommands, Shell),
+    Agent(&'static dyn RunsAgents, Arc<dyn Delegate>),
 }
 
 impl Toolbox {
@@ -51,6 +60,10 @@ impl Toolbox {
             shell: None,
             progress: Progress::default(),
             grants: Grants::default(),
+            agents: Agents::default(),
+            delegate: None,
+            only: None,
+            tokens_left: None,
         }
     }
 
@@ -109,10 +122,44 @@ impl Toolbox {
     pub async fn runs_uncontained(&self, name: &str) -> bool {
         match self.place(name) {
             Some(Place::Shell(_, shell)) => !shell.sandbox_found().await.is_enough(),
-            Some(Place::Here(_) | Place::There(..) | Place::Out(..) | Place::Library(_)) | None => {
-                false
-            }
+            Some(
+                Place::Here(_)
+                | Place::There(..)
+                | Place::Out(..)
+                | Place::Library(_)
+                | Place::Agent(..),
+            )
+            | None => false,
         }
+    }
+
+    /// The same, with somebody who has agents work.
+    #[must_use]
+    pub fn with_delegate(self, delegate: Option<Arc<dyn Delegate>>) -> Self {
+        Self { delegate, ..self }
+    }
+
+    /// The same, with these agents to work.
+    #[must_use]
+    pub fn with_agents(self, agents: Agents) -> Self {
+        Self { agents, ..self }
+    }
+
+    /// The same, without all tools but these, if there are such.
+    #[must_use]
+    pub fn with_only(self, only: Option<Arc<[String]>>) -> Self {
+        Self { only, ..self }
+    }
+
+    /// Notes how many tokens the turn has left.
+    pub fn leave_tokens(&mut self, tokens_left: Option<u64>) {
+        self.tokens_left = tokens_left;
+    }
+
+    /// What `tool` does, for the model.
+    #[must_use]
+    pub fn describe(&self, tool: &dyn Tool) -> String {
+        tool.described(&self.agents)
     }
 
     /// Every tool that can run.
@@ -147,6 +194,12 @@ impl Toolbox {
         builtin::find(name).is_some_and(Tool::only_looks)
     }
 
+    /// Whether a call of `name` is somebody else's work and may run beside others like it.
+    #[must_use]
+    pub fn is_task(&self, name: &str) -> bool {
+        builtin::find(name).is_some_and(Tool::is_task)
+    }
+
     /// Runs one permitted call to its end.
     ///
     /// The permit is used up; it must have been granted for this very call, which the caller shows
@@ -156,7 +209,7 @@ impl Toolbox {
         match self.place(name) {
             None => Outcome::failed(format!("There is no tool called {name}.")),
             Some(Place::There(tool, seat)) => {
-                let call = permit.call().clone();
+                let call = seat.shown_call(permit.call());
                 tool.run(input, There { call, roots, seat }).await
             }
             Some(Place::Out(tool, web)) => {
@@ -177,6 +230,19 @@ impl Toolbox {
                 drop(permit);
                 outcome
             }
+            Some(Place::Agent(tool, delegate)) => {
+                let call = TaskCall {
+                    call: permit.call().clone(),
+                    agents: self.agents.clone(),
+                    delegate,
+                    seat: self.seat.clone(),
+                    tokens_left: self.tokens_left,
+                    place: self.progress.of(&permit),
+                };
+                let outcome = tool.run(input, call).await;
+                drop(permit);
+                outcome
+            }
             Some(Place::Here(tool)) => blocking(permit, move || tool.run(input, &roots)).await,
             Some(Place::Library(tool)) => {
                 let library = Arc::clone(&self.library);
@@ -188,6 +254,10 @@ impl Toolbox {
     /// Where the tool called `name` runs, if it can.
     fn place(&self, name: &str) -> Option<Place> {
         let tool = builtin::find(name)?;
+        let is_left_out = |only: &Arc<[String]>| !only.iter().any(|other| other == name);
+        if self.only.as_ref().is_some_and(is_left_out) {
+            return None;
+        }
         match (&self.seat, tool.there(self.offers())) {
             (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
             (Some(_) | None, _) => match (&self.web, tool.out()) {
@@ -202,6 +272,9 @@ impl Toolbox {
         if let Some(reads) = tool.on_library() {
             let place = Place::Library(reads);
             return reads.has_work(&self.library).then_some(place);
+        }
+        if let (Some(agents), Some(delegate)) = (tool.as_agent(), &self.delegate) {
+            return Some(Place::Agent(agents, Arc::clone(delegate)));
         }
         if let (Some(commands), Some(shell)) = (tool.as_command(), &self.shell) {
             return Some(Place::Shell(commands, shell.clone()));

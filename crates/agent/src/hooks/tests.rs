@@ -8,6 +8,7 @@ use domain::event::{HookOutcome, HookPoint};
 use serde_json::{Map, Value, json};
 
 use super::{Hooks, Ran};
+use crate::project::Place;
 use crate::settings::{FileSettings, Hook, OnFailure};
 
 fn hook(point: HookPoint, command: &str) -> Hook {
@@ -18,19 +19,20 @@ fn hook(point: HookPoint, command: &str) -> Hook {
 }
 
 async fn run(hook: &Hook) -> Ran {
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
     let environment = Arc::from([("PATH".to_owned(), path)]);
-    let session = SessionId::random();
-    let hooks = Hooks::new(
-        vec![hook.clone()],
-        session,
-        place.path().into(),
-        environment,
-    );
+    let hooks = Hooks::new(vec![hook.clone()], environment);
+    let place = Place {
+        session: SessionId::random(),
+        cwd: directory.path().into(),
+        is_local: true,
+        operator: Arc::default(),
+        hidden: Vec::new(),
+    };
     let mut fields = Map::new();
     fields.insert("toolName".to_owned(), json!("bash"));
-    hooks.run(hook, &fields).await
+    hooks.run(hook, &place, &fields).await
 }
 
 async fn check(

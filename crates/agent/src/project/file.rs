@@ -177,7 +177,7 @@ fn hook_line(hook: &Hook) -> String {
 }
 
 /// In one line that a terminal shows as it is, with nothing left out.
-fn line(text: &str) -> String {
+pub(super) fn line(text: &str) -> String {
     let shown = text.chars().map(|letter| match letter {
         '\n' => '↵',
         '\t' => ' ',
@@ -215,7 +215,7 @@ fn wrong(problem: &str) -> SettingsError {
     SettingsError::Wrong(problem.to_owned())
 }
 
-fn digest(bytes: &[u8]) -> String {
+pub(super) fn digest(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let digest = Sha256::digest(bytes);
     digest

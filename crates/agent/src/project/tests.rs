@@ -235,6 +235,25 @@ async fn a_session_looks_again_when_something_changed_and_tells_each_thing_once(
 }
 
 #[tokio::test]
+async fn sessions_at_one_place_share_what_was_seen_and_strangers_do_not() {
+    let world = World::new();
+    world.write("repo/AGENTS.md", "old");
+    let here = world.place("repo");
+    let guest = Place {
+        is_local: false,
+        ..here.clone()
+    };
+    let views = [here.clone(), here, guest].map(ProjectView::new);
+    let [first, second, guest] = &views;
+    let seen = first.look().await;
+    assert!(Arc::ptr_eq(&seen, &second.look().await));
+    assert!(!Arc::ptr_eq(&seen, &guest.look().await));
+    world.write("repo/AGENTS.md", "newer");
+    assert!(second.look().await.prompt.contains("newer"));
+    assert!(first.look().await.prompt.contains("newer"));
+}
+
+#[tokio::test]
 async fn the_hooks_of_an_end_run_only_after_a_beginning_and_once() {
     let world = World::new();
     world.write(

@@ -40,7 +40,15 @@ const KNOWN: &[Known] = &[
     Known {
         table: "agents",
         form: Form::Named,
-        keys: &["description", "model", "prompt", "tools"],
+        keys: &[
+            "description",
+            "model",
+            "prompt",
+            "steps_max",
+            "time_ms",
+            "tokens_max",
+            "tools",
+        ],
         trust: Trust::Approval,
     },
     Known {

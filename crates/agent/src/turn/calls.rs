@@ -1,10 +1,11 @@
 //! The calls of one answer: judged together, run in order, looking at things side by side.
 //!
 //! Neighbours that only look ([`Toolbox::only_looks`](tools::Toolbox::only_looks)) run at the same
-//! time; a call with an effect runs alone, after everything before it and before everything after
-//! it. Results are stored as they come; the fold puts them into the order of the calls.
+//! time, and so do tasks of agents; any other call runs alone, after everything before it and before
+//! everything after it. Results are stored as they come; the fold puts them into the order of the calls.
 
-use domain::limits::PARALLEL_CALLS_MAX;
+use domain::event::Usage;
+use domain::limits::{PARALLEL_CALLS_MAX, PARALLEL_TASKS_MAX};
 use futures_util::{StreamExt as _, stream};
 use llm::ToolCall;
 use meters::ToolRun;
@@ -42,12 +43,14 @@ struct Ended {
 }
 
 impl Turn {
-    /// Has the calls judged together, then runs them group by group.
-    pub(super) async fn run_tools(&mut self, calls: Vec<ToolCall>) -> Result<(), Stopped> {
+    /// Has the calls judged together, then runs them group by group. Gives what models of others
+    /// used for them.
+    pub(super) async fn run_tools(&mut self, calls: Vec<ToolCall>) -> Result<Usage, Stopped> {
         let mut stored = Vec::with_capacity(calls.len());
+        let mut used = Usage::default();
         let proposed = self.propose(calls).await?;
-        for group in groups(proposed, |name| self.toolbox.only_looks(name)) {
-            self.run_group(group, &mut stored).await?;
+        for group in groups(proposed, |name| Company::of(&self.toolbox, name)) {
+            used += self.run_group(group, &mut stored).await?;
         }
         // The model sees results only once they are stored.
         for told in stored {
@@ -55,7 +58,7 @@ impl Turn {
                 .await?
                 .map_err(|_| Stopped::Abandoned)?;
         }
-        Ok(())
+        Ok(used)
     }
 
     async fn propose(&mut self, calls: Vec<ToolCall>) -> Result<Vec<Proposed>, Stopped> {
@@ -101,17 +104,19 @@ impl Turn {
     /// looked at last, one by one: the others must not wait for that.
     async fn run_group(
         &mut self,
-        group: Vec<Proposed>,
+        (company, group): (Company, Vec<Proposed>),
         stored: &mut Vec<oneshot::Receiver<()>>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<Usage, Stopped> {
         let toolbox = &self.toolbox;
+        let mut used = Usage::default();
         let runs = group.into_iter().map(|call| run_one(toolbox.clone(), call));
         let runs: Vec<_> = runs.collect();
-        let mut running = stream::iter(runs).buffer_unordered(PARALLEL_CALLS_MAX);
+        let mut running = stream::iter(runs).buffer_unordered(company.at_once_max());
         let mut to_look_at = Vec::new();
         while let Some(ran) = unless_cancelled(&self.cancel, running.next()).await? {
             match ran {
                 Ran::Ended(ended) => {
+                    used += ended.outcome.used.as_deref().copied().unwrap_or_default();
                     let has_question = ended.outcome.question.is_some();
                     if has_question || self.is_looked_at(&ended.call) {
                         to_look_at.push(*ended);
@@ -127,7 +132,7 @@ impl Turn {
             let outcome = self.answered(ended.outcome).await?;
             stored.push(self.finished(Ended { outcome, ..ended }).await?);
         }
-        Ok(())
+        Ok(used)
     }
 
     async fn finished(&mut self, ended: Ended) -> Result<oneshot::Receiver<()>, Stopped> {
@@ -178,17 +183,47 @@ async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
     }))
 }
 
-/// Neighbours that only look, together; each other call alone.
-fn groups(calls: Vec<Proposed>, only_looks: impl Fn(&str) -> bool) -> Vec<Vec<Proposed>> {
-    let mut groups: Vec<Vec<Proposed>> = Vec::new();
-    let mut group_looks = false;
-    for call in calls {
-        let looks = only_looks(&call.call.name);
-        match groups.last_mut() {
-            Some(group) if looks && group_looks => group.push(call),
-            _ => groups.push(vec![call]),
+/// Beside which others a call may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Company {
+    /// Those that only look, as it does.
+    Looks,
+    /// Other agents at work.
+    Tasks,
+    /// None.
+    Alone,
+}
+
+impl Company {
+    fn of(toolbox: &Toolbox, name: &str) -> Self {
+        match (toolbox.only_looks(name), toolbox.is_task(name)) {
+            (true, _) => Self::Looks,
+            (false, true) => Self::Tasks,
+            (false, false) => Self::Alone,
         }
-        group_looks = looks;
+    }
+
+    fn at_once_max(self) -> usize {
+        match self {
+            Self::Looks => PARALLEL_CALLS_MAX,
+            Self::Tasks => PARALLEL_TASKS_MAX,
+            Self::Alone => 1,
+        }
+    }
+}
+
+/// Neighbours that keep each other company, together; each other call alone.
+fn groups(
+    calls: Vec<Proposed>,
+    company: impl Fn(&str) -> Company,
+) -> Vec<(Company, Vec<Proposed>)> {
+    let mut groups: Vec<(Company, Vec<Proposed>)> = Vec::new();
+    for call in calls {
+        let wants = company(&call.call.name);
+        match groups.last_mut() {
+            Some((has, group)) if *has == wants && wants != Company::Alone => group.push(call),
+            Some(_) | None => groups.push((wants, vec![call])),
+        }
     }
     groups
 }

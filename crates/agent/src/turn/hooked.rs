@@ -49,6 +49,7 @@ impl Turn {
         }
         let library = Arc::clone(&project.library);
         let toolbox = self.toolbox.clone().with_library(library);
+        let toolbox = toolbox.with_agents(project.agents.clone());
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
@@ -259,7 +260,7 @@ impl Turn {
                 fields.insert("toolName".to_owned(), json!(call.name));
                 fields.insert("callId".to_owned(), json!(call.id));
             }
-            let running = self.project.hooks.run(&hook, &fields);
+            let running = self.project.hooks.run(&hook, self.view.place(), &fields);
             let mut ran = match unless_cancelled(&self.cancel, running).await {
                 Ok(ran) => ran,
                 Err(stopped) => {

@@ -1,6 +1,6 @@
-//! What `doctor` says of the project: its file, instructions, skills, commands and hooks.
+//! What `doctor` says of the project: its file, instructions, skills, commands, agents and hooks.
 
-use agent::project::Project;
+use agent::project::{AgentSource, Project};
 
 use super::{Check, State};
 
@@ -26,11 +26,16 @@ pub(super) fn checks(project: &Project) -> Vec<Check> {
         list("instructions", &instructions),
         named("skills", library.skills()),
         named("commands", library.commands()),
+        agents(project),
+        waiting_agents(project),
         hooks(project),
     ];
     let mut checks: Vec<Check> = lines.into_iter().flatten().collect();
     let problems = project.instructions.problems.iter();
-    let problems = problems.chain(library.problems()).take(NAMES_MAX);
+    let problems = problems.chain(library.problems());
+    let problems = problems.chain(&project.agent_problems).cloned();
+    let problems = problems.chain(project.agent_files.iter().flat_map(agent_problems));
+    let problems = problems.take(NAMES_MAX);
     checks.extend(problems.map(|problem| Check::new("left out", State::Noted, problem)));
     checks
 }
@@ -76,6 +81,41 @@ fn list(name: &'static str, listed: &[(&str, u64)]) -> Option<Check> {
     };
     let finding = format!("{}: {}{more}", listed.len(), shown.join(", "));
     Some(Check::new(name, State::Fine, finding))
+}
+
+/// Who can be given a task.
+fn agents(project: &Project) -> Option<Check> {
+    let all = project.agents.all();
+    let shown = all.iter().take(NAMES_MAX).map(|agent| {
+        let tools = match &agent.tools {
+            Some(tools) => format!("{} tools", tools.len()),
+            None => "all tools".to_owned(),
+        };
+        let model = agent.model.as_ref();
+        let model = model.map_or_else(String::new, |model| format!(", {model}"));
+        format!("{} ({tools}{model})", agent.name)
+    });
+    let shown: Vec<String> = shown.collect();
+    let finding = format!("{}: {}", all.len(), shown.join(", "));
+    Some(Check::new("agents", State::Fine, finding))
+}
+
+fn waiting_agents(project: &Project) -> Option<Check> {
+    let waiting = project.agent_files.iter();
+    let waiting = waiting.filter(|source| source.wants().is_some()).count();
+    (waiting > 0).then(|| {
+        let finding = format!("{waiting} of this project are not approved, and not used");
+        let advice = "`fastness approve` shows what they are";
+        Check::new("agents", State::Noted, finding).advice(advice)
+    })
+}
+
+fn agent_problems(source: &AgentSource) -> Vec<String> {
+    let problems = source.agent.as_ref().err().into_iter();
+    let problems = problems.chain(&source.problems);
+    problems
+        .map(|problem| format!("{}: {problem}", source.path))
+        .collect()
 }
 
 fn hooks(project: &Project) -> Option<Check> {

@@ -1,5 +1,6 @@
 //! `sessions list`: every session at a glance, newest first.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::settings::Settings;
 const TITLE_CHARACTERS_MAX: usize = 40;
 
 /// A session, or why it cannot be read.
-enum Row {
+pub(super) enum Row {
     Whole(Meta),
     Unreadable(SessionId, StoreError),
 }
@@ -22,10 +23,9 @@ enum Row {
 /// Prints a table.
 ///
 /// # Errors
-/// If the store or the output fails.
-pub(super) fn table(store: Option<&FileStore>, settings: &Settings) -> anyhow::Result<Exit> {
+/// If the output fails.
+pub(super) fn table(rows: &[Row], settings: &Settings) -> anyhow::Result<Exit> {
     let palette = Palette::stdout(&settings.environment);
-    let rows = rows(store, settings)?;
     let mut out = io::stdout().lock();
     if rows.is_empty() {
         writeln!(io::stderr(), "there are no sessions yet")?;
@@ -40,12 +40,52 @@ pub(super) fn table(store: Option<&FileStore>, settings: &Settings) -> anyhow::R
 /// Prints one JSON array.
 ///
 /// # Errors
-/// If the store or the output fails.
-pub(super) fn json(store: Option<&FileStore>, settings: &Settings) -> anyhow::Result<Exit> {
-    let rows = rows(store, settings)?;
+/// If the output fails.
+pub(super) fn json(rows: &[Row]) -> anyhow::Result<Exit> {
     let array: Vec<Value> = rows.iter().map(Row::to_json).collect();
     writeln!(io::stdout(), "{}", Value::Array(array))?;
     Ok(Exit::Success)
+}
+
+/// The sessions that people work with.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(super) fn without_agents(
+    store: Option<&FileStore>,
+    settings: &Settings,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = rows(store, settings)?;
+    rows.retain(|row| row.parent().is_none());
+    Ok(rows)
+}
+
+/// All sessions, those of sub-agents below the ones that they worked for.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(super) fn with_agents(
+    store: Option<&FileStore>,
+    settings: &Settings,
+) -> anyhow::Result<Vec<Row>> {
+    let mut by_parent: HashMap<SessionId, Vec<Row>> = HashMap::new();
+    let mut tops = Vec::new();
+    let all = rows(store, settings)?;
+    let ids: HashSet<SessionId> = all.iter().map(Row::id).collect();
+    for row in all {
+        // One whose parent is not there stands for itself.
+        match row.parent().filter(|parent| ids.contains(parent)) {
+            Some(parent) => by_parent.entry(parent).or_default().push(row),
+            None => tops.push(row),
+        }
+    }
+    let mut rows = Vec::new();
+    for top in tops {
+        let children = by_parent.remove(&top.id()).unwrap_or_default();
+        rows.push(top);
+        rows.extend(children);
+    }
+    Ok(rows)
 }
 
 fn rows(store: Option<&FileStore>, settings: &Settings) -> anyhow::Result<Vec<Row>> {
@@ -67,6 +107,20 @@ fn rows(store: Option<&FileStore>, settings: &Settings) -> anyhow::Result<Vec<Ro
 }
 
 impl Row {
+    fn id(&self) -> SessionId {
+        match self {
+            Self::Whole(meta) => meta.id,
+            Self::Unreadable(id, _) => *id,
+        }
+    }
+
+    fn parent(&self) -> Option<SessionId> {
+        match self {
+            Self::Whole(meta) => meta.parent,
+            Self::Unreadable(..) => None,
+        }
+    }
+
     fn updated(&self) -> f64 {
         match self {
             Self::Whole(meta) => meta.updated_at.0,
@@ -86,11 +140,12 @@ impl Row {
             Self::Whole(meta) => {
                 let shelf = if meta.archived { " (archived)" } else { "" };
                 let title = one_line(meta.title.as_deref().unwrap_or("–"));
+                let branch = if meta.parent.is_some() { "└ " } else { "" };
                 [
                     meta.id.to_string(),
                     minute(&meta.updated_at.to_rfc3339()),
                     meta.head.to_string(),
-                    shorten(&title, TITLE_CHARACTERS_MAX) + shelf,
+                    format!("{branch}{}{shelf}", shorten(&title, TITLE_CHARACTERS_MAX)),
                     at_home(&meta.cwd, home),
                 ]
             }
@@ -114,6 +169,7 @@ impl Row {
                 "updatedAt": meta.updated_at.to_rfc3339(),
                 "head": meta.head,
                 "archived": meta.archived,
+                "parent": meta.parent,
             }),
             Self::Unreadable(id, StoreError::Damaged { at }) => json!({"id": id, "damagedAt": at}),
             Self::Unreadable(id, error) => json!({"id": id, "error": error.to_string()}),

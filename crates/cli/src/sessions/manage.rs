@@ -26,11 +26,20 @@ pub(super) fn fork(store: &FileStore, id: SessionId, at: u64) -> anyhow::Result<
     Ok(Exit::Success)
 }
 
-/// Deletes the session.
+/// Deletes the session, and before it those of its sub-agents.
 ///
 /// # Errors
-/// If somebody has it open, or the store fails.
+/// If somebody has one of them open, or the store fails.
 pub(super) fn delete(store: &FileStore, id: SessionId) -> anyhow::Result<Exit> {
+    for child in store.list()? {
+        // One that cannot be read is nobody's child.
+        let parent = store.meta(child).ok().and_then(|meta| meta.parent);
+        if parent == Some(id) {
+            store
+                .delete(child)
+                .map_err(|error| explained(error, child))?;
+        }
+    }
     store.delete(id).map_err(|error| explained(error, id))?;
     writeln!(io::stderr(), "deleted {id}")?;
     Ok(Exit::Success)

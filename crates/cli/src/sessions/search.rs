@@ -194,6 +194,7 @@ fn texts(event: &Event) -> Texts<'_> {
         | Event::SessionRecovered(_)
         | Event::SessionRewound(_)
         | Event::SessionForked(_)
+        | Event::ChildLinked(_)
         | Event::SessionClosed(_) => Vec::new(),
     })
 }

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use domain::event::{
-    AnswerOutcome, HookOutcome, HookRan, PermissionOption, PermissionOptionKind, PlanEntry,
-    PlanStatus, StopReason, Text, ToolStatus, TurnResult, Usage,
+    AnswerOutcome, ChildLinked, HookOutcome, HookRan, PermissionOption, PermissionOptionKind,
+    PlanEntry, PlanStatus, StopReason, Text, ToolStatus, TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
@@ -186,6 +186,7 @@ impl Transcript {
             | Event::SessionRecovered(_)
             | Event::SessionRewound(_)
             | Event::SessionForked(_)
+            | Event::ChildLinked(_)
             | Event::PlanUpdated(_)
             | Event::Compaction(_)
             | Event::SessionClosed(_)
@@ -338,6 +339,7 @@ fn line(event: &Event) -> Piece<'_> {
             one_line(&event.from),
             event.at
         )),
+        Event::ChildLinked(event) => child(event),
         Event::SessionClosed(_) => plain("closed".to_owned()),
         Event::SessionUpdated(event) => match &event.title {
             Some(title) => plain(format!("title: {}", one_line(title))),
@@ -348,6 +350,15 @@ fn line(event: &Event) -> Piece<'_> {
             plain(one_line(&format!("{} {fields}", other.kind())))
         }
     }
+}
+
+fn child(linked: &ChildLinked) -> Piece<'static> {
+    let agent = one_line(&linked.agent);
+    plain(match (linked.child, linked.parent) {
+        (Some(child), _) => format!("the agent {agent} works in session {child}"),
+        (None, Some(parent)) => format!("the agent {agent} works for session {parent}"),
+        (None, None) => format!("the agent {agent} works"),
+    })
 }
 
 fn hook(ran: &HookRan) -> Piece<'static> {

@@ -18,7 +18,7 @@ fn runner(command: &str) -> Script {
 }
 
 /// Starts a child that leaves its parents and ignores requests to end; its number is in `child`.
-const STUBBORN: &str = "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > new; mv new child; \
+pub(crate) const STUBBORN: &str = "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > new; mv new child; \
                         while :; do sleep 1; done' &); until [ -e child ]; do sleep 0.01; done; echo ready; ";
 
 /// The number that the system knows the child by: it has told us the one in its own sandbox.
@@ -37,7 +37,7 @@ fn child(server: &Program) -> Option<String> {
     found.file_name().into_string().ok()
 }
 
-fn lives(pid: &str) -> bool {
+pub(crate) fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.trim()).join("stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }

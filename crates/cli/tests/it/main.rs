@@ -45,6 +45,8 @@ mod sessions_cli;
 mod stability;
 mod streamable;
 mod support;
+mod task_ends;
+mod tasks;
 mod tickets;
 mod tls;
 mod traces;

@@ -1,6 +1,9 @@
 //! The small vocabularies that events are made of.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{CallId, SessionId};
 
 /// Whether a streamed message is the answer or the thinking before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,6 +120,25 @@ impl PermissionOptionKind {
             Self::RejectOnce | Self::RejectAlways => false,
         }
     }
+}
+
+/// A sub-agent that asks for a permission through the session that called it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Asker {
+    /// What it is called.
+    pub agent: String,
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its call.
+    pub call_id: CallId,
+    /// The tool.
+    pub tool: String,
+    /// What the tool is given, without what is long.
+    pub input: Value,
+    /// What the call would do: ACP tool call content.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<Value>,
 }
 
 /// How a permission question ended.
@@ -296,6 +318,8 @@ pub enum UsagePurpose {
     Reading,
     /// A summary of the conversation.
     Summary,
+    /// The work of a sub-agent, whose own journal has the call itself.
+    Task,
 }
 
 impl UsagePurpose {

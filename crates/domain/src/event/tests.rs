@@ -85,6 +85,35 @@ fn every_known_event_keeps_its_fields_and_its_name() {
 }
 
 #[test]
+fn events_between_a_session_and_its_sub_agents_keep_their_fields() {
+    let session = "0".repeat(32);
+    let asker = json!({"agent": "a", "sessionId": session, "callId": "c", "tool": "write", "input": {"path": "b"}});
+    let examples = [
+        (
+            "permission.asked",
+            json!({"id": "q", "callId": "t", "options": [], "title": "a: Write b", "kind": "edit", "asker": asker}),
+        ),
+        (
+            "child.linked",
+            json!({"callId": "c", "agent": "general", "child": session}),
+        ),
+        (
+            "child.linked",
+            json!({"callId": "c", "agent": "general", "parent": session}),
+        ),
+        (
+            "usage",
+            json!({"turn": 1, "purpose": "task", "inputTokens": 1, "outputTokens": 2}),
+        ),
+    ];
+    for (kind, fields) in examples {
+        let (event, again) = round_trip(kind, &fields);
+        assert!(!matches!(event, Event::Unknown(_)), "{kind}");
+        assert_eq!(again, fields, "{kind}");
+    }
+}
+
+#[test]
 fn an_unknown_type_and_a_known_type_of_another_shape_are_kept_whole() {
     let (event, again) = round_trip("assistant.delta", &json!({"text_delta": "x"}));
     assert_eq!(event.kind(), "assistant.delta");

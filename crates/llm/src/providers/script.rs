@@ -2,6 +2,7 @@
 //!
 //! [`Script`] is the file, read and checked once; [`Playback`] is one call of the model.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -82,12 +83,23 @@ impl Provider for ScriptProvider {
     }
 
     fn open(&self) -> Box<dyn Model> {
+        self.open_part(&self.script.own)
+    }
+
+    fn open_for(&self, agent: &str) -> Box<dyn Model> {
+        let part = self.script.agents.get(agent);
+        self.open_part(part.unwrap_or(&self.script.own))
+    }
+}
+
+impl ScriptProvider {
+    fn open_part(&self, part: &Part) -> Box<dyn Model> {
         #[cfg(debug_assertions)]
-        if self.script.entry(0).first() == Some(&Step::Panic(Panicking::Session)) {
+        if part.entry(0).first() == Some(&Step::Panic(Panicking::Session)) {
             panic!("the script says so");
         }
         Box::new(ScriptModel {
-            script: Arc::clone(&self.script),
+            part: part.clone(),
             limits: Arc::clone(&self.limits),
             calls: 0,
         })
@@ -96,41 +108,74 @@ impl Provider for ScriptProvider {
 
 /// One session's place in the script.
 struct ScriptModel {
-    script: Arc<Script>,
+    part: Part,
     limits: Arc<Limits>,
     calls: usize,
 }
 
 impl Model for ScriptModel {
     fn stream(&mut self, request: ModelRequest) -> ChunkStream {
-        let entry = self.script.entry(self.calls);
+        let entry = self.part.entry(self.calls);
         self.calls += 1;
         Box::pin(Playback::start(entry, request.messages, &self.limits))
     }
 }
 
-/// A checked script: at least one entry.
+/// A checked script: what sessions play, and what sub-agents do instead.
 struct Script {
-    entries: Vec<Arc<[Step]>>,
+    own: Part,
+    agents: BTreeMap<String, Part>,
+}
+
+/// What one session plays: at least one entry. Cheap to clone.
+#[derive(Clone)]
+struct Part {
+    entries: Arc<[Arc<[Step]>]>,
+}
+
+/// A script as it is written with parts for agents.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenParts {
+    calls: Vec<Vec<Step>>,
+    #[serde(default)]
+    agents: BTreeMap<String, Vec<Vec<Step>>>,
 }
 
 impl Script {
     fn parse(file: &str, json: &[u8]) -> Result<Self, ScriptError> {
-        let entries: Vec<Vec<Step>> =
-            serde_json::from_slice(json).map_err(|source| ScriptError::Malformed {
-                file: file.to_owned(),
-                source,
-            })?;
-        if entries.is_empty() {
-            return Err(ScriptError::Empty {
-                file: file.to_owned(),
-            });
-        }
+        let malformed = |source| ScriptError::Malformed {
+            file: file.to_owned(),
+            source,
+        };
+        // Read by its form, so that what is wrong is told with its line and column.
+        let is_list = json.trim_ascii_start().starts_with(b"[");
+        let written = match is_list {
+            true => WrittenParts {
+                calls: serde_json::from_slice(json).map_err(malformed)?,
+                agents: BTreeMap::new(),
+            },
+            false => serde_json::from_slice(json).map_err(malformed)?,
+        };
+        let part = |entries: Vec<Vec<Step>>| {
+            let entries: Arc<[Arc<[Step]>]> = entries.into_iter().map(Arc::from).collect();
+            let is_empty = entries.is_empty();
+            (!is_empty)
+                .then_some(Part { entries })
+                .ok_or_else(|| ScriptError::Empty {
+                    file: file.to_owned(),
+                })
+        };
+        let agents = written.agents.into_iter();
+        let agents = agents.map(|(name, entries)| Ok((name, part(entries)?)));
         Ok(Self {
-            entries: entries.into_iter().map(Arc::from).collect(),
+            agents: agents.collect::<Result<_, ScriptError>>()?,
+            own: part(written.calls)?,
         })
     }
+}
 
+impl Part {
     /// The steps of call number `call` (from 0); the last entry repeats.
     fn entry(&self, call: usize) -> Arc<[Step]> {
         Arc::clone(&self.entries[call.min(self.entries.len() - 1)])

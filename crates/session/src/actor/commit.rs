@@ -93,6 +93,7 @@ impl SessionActor {
             }
         }
         self.note_questions(stored);
+        self.tell_children(stored);
         self.watch_ends(stored);
         self.publish_meta();
         after.into_iter().for_each(|tell| tell(Ok(())));

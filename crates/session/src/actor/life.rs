@@ -6,15 +6,16 @@ use std::sync::Arc;
 use auth::Principal;
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
-use domain::{FailureKind, SessionId};
+use domain::{FailureKind, PrincipalId, SessionId};
 use journal::StoreError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::{LiveMeta, OpenSession, SessionActor, Stopping, refuse_attach};
 use crate::directory::{DirectoryLink, Engine, NewSession};
+use crate::family::ChildBirth;
 use crate::feed::{Feed, Head};
-use crate::handle::{Bell, CommandError, Envelope, Mailbox};
+use crate::handle::{AttachError, Bell, CommandError, Envelope, Mailbox};
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
@@ -24,6 +25,8 @@ use crate::subscription::Ending;
 pub(crate) enum Birth {
     /// It is new, and this is how it shall be.
     New(Principal, NewSession),
+    /// It is a sub-agent's.
+    Child(Box<ChildBirth>),
     /// Its journal is on disk.
     Load,
 }
@@ -76,6 +79,7 @@ impl SessionActor {
             deferred: Vec::new(),
             parting: Vec::new(),
             ended: false,
+            role: None,
         }
     }
 
@@ -85,6 +89,7 @@ impl SessionActor {
                 self.resume.load().await;
                 return self.load().await;
             }
+            Birth::Child(birth) => return self.be_born_as_child(*birth).await,
             Birth::New(owner, new) => (owner, new),
         };
         let created = SessionCreated {
@@ -115,9 +120,13 @@ impl SessionActor {
                         self.envelopes_seen += 1;
                         refuse_attach(reply, error);
                     }
-                    Envelope::Delete { principal, reply } => {
+                    Envelope::Guard { reply } => {
                         self.envelopes_seen += 1;
-                        if let Some(outcome) = self.delete_unopened(principal, error).await {
+                        let _ = reply.send(Err(AttachError::Failed(failure_kind(error))));
+                    }
+                    Envelope::Delete { owner, reply } => {
+                        self.envelopes_seen += 1;
+                        if let Some(outcome) = self.delete_unopened(&owner, error).await {
                             let _ = reply.send(outcome);
                         }
                     }
@@ -130,6 +139,7 @@ impl SessionActor {
                     | Envelope::Rewind { .. }
                     | Envelope::Answer { .. }
                     | Envelope::ClientBack { .. }
+                    | Envelope::Family(_)
                     | Envelope::Close { .. }
                     | Envelope::Shutdown { .. } => envelope.refuse(CommandError::Closed),
                 }
@@ -146,10 +156,10 @@ impl SessionActor {
     /// `None`: there is nothing to delete.
     async fn delete_unopened(
         &mut self,
-        principal: Principal,
+        owner: &PrincipalId,
         error: &StoreError,
     ) -> Option<Result<(), FailureKind>> {
-        if !self.is_owner(&principal).await {
+        if !self.is_owner(owner).await {
             return None;
         }
         // Deleting needs neither a whole journal nor any space; it gives some back.
@@ -325,6 +335,7 @@ impl SessionActor {
     }
 
     async fn delete(&mut self) -> Result<(), FailureKind> {
+        self.delete_children().await;
         self.open = None;
         let (store, id) = (self.engine.store.clone(), self.id);
         let deleted = blocking(move || store.delete(id)).await;

@@ -19,9 +19,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::family::Caller;
 use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed};
 use crate::store_task::blocking;
+
+/// Text that is written at once if it waits: more would be no faster.
+const TEXT_WRITE_BYTES: usize = 64 * 1024;
 
 impl SessionActor {
     /// Starts the turn that the journal says is running.
@@ -32,7 +36,9 @@ impl SessionActor {
         let view = self.view();
         let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
+        let role = self.role();
         let limits = &self.engine.limits;
+        let limits = role.map_or_else(|| limits.clone(), |role| role.limits(limits));
         let Some(open) = &self.open else { return };
         let others = open.state.additional_directories().iter();
         let others = others.map(Into::into).collect();
@@ -43,6 +49,7 @@ impl SessionActor {
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
         let client = prompter.and_then(|prompter| prompter.client);
         let seat = client.map(|client| ClientSeat::new(client, limits.client_back));
+        let seat = role.map_or(seat, |role| role.seat.clone());
         let input = TurnInput {
             model,
             system,
@@ -51,8 +58,10 @@ impl SessionActor {
                 .with_client(seat.clone())
                 .with_web(self.engine.web.as_ref().map(Web::for_session))
                 .with_shell(self.shell())
-                .with_progress(self.feed.progress().clone()),
-            budget: Budget::new(limits, open.state.usage().tokens()),
+                .with_progress(self.feed.progress().clone())
+                .with_delegate(self.nursery(turn))
+                .with_only(role.and_then(|role| role.agent.tools.clone())),
+            budget: Budget::new(&limits, open.state.usage().tokens()),
             room: Room {
                 window: (limits.context_window > 0).then_some(limits.context_window),
                 percent: limits.compact_percent,
@@ -61,6 +70,7 @@ impl SessionActor {
             view,
             turn,
         };
+        let caller = Caller::new(open.state.mode());
         self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
@@ -72,6 +82,7 @@ impl SessionActor {
             started_by,
             seat,
             end_by: None,
+            caller,
         });
     }
 
@@ -80,7 +91,11 @@ impl SessionActor {
     fn open_model(&self) -> Box<dyn Model> {
         let chosen = self.open.as_ref().and_then(|open| open.state.model());
         let chosen = chosen.and_then(|spec| self.engine.catalog.offered(spec).ok());
-        chosen.map_or_else(|| self.engine.provider.open(), |provider| provider.open())
+        let provider = chosen.unwrap_or_else(|| Arc::clone(&self.engine.provider));
+        match self.role() {
+            Some(role) => provider.open_for(&role.agent.name),
+            None => provider.open(),
+        }
     }
 
     /// What the model is told first, the same for as long as the session is in memory.
@@ -102,7 +117,11 @@ impl SessionActor {
         let cwd = PathBuf::from(&surroundings.cwd);
         let branch = blocking(move || Ok(agent::branch(&cwd)));
         surroundings.branch = branch.await.ok().flatten();
-        let system: Arc<str> = prompt::system(&surroundings).into();
+        let mut system = prompt::system(&surroundings);
+        if let Some(role) = self.role() {
+            system.push_str(&prompt::role(&role.agent.name, &role.agent.prompt));
+        }
+        let system: Arc<str> = system.into();
         self.system = Some(Arc::clone(&system));
         system
     }
@@ -144,10 +163,20 @@ impl SessionActor {
         self.cool_at = Some(self.idle_since + SESSION_WARM_TIME);
     }
 
-    /// Handles one report; `None` is a turn that stopped without saying how.
+    /// Handles a report and, if it is text, the text that waits behind it; `None` is a turn that
+    /// stopped without saying how.
     pub(super) async fn on_report(&mut self, report: Option<Report>) {
+        let mut report = report;
+        while let Some(Report::Text { kind, delta }) = report {
+            let (deltas, next) = self.gather_text(kind, delta);
+            self.on_text(kind, deltas).await;
+            match next {
+                Some(next) => report = Some(next),
+                None => return,
+            }
+        }
         match report {
-            Some(Report::Text { kind, delta }) => self.on_text(kind, delta).await,
+            Some(Report::Text { .. }) => {}
             Some(Report::Note(note)) => self.stage(Command::Note(note)),
             Some(Report::Usage {
                 usage,
@@ -239,8 +268,36 @@ impl SessionActor {
         self.stage(Command::Propose(calls));
     }
 
+    /// Text of one kind that is already there, so that it shares one write, and the first report
+    /// that is something else.
+    fn gather_text(&mut self, kind: MessageKind, first: String) -> (Vec<String>, Option<Report>) {
+        let mut bytes = first.len();
+        let mut deltas = vec![first];
+        while bytes < TEXT_WRITE_BYTES
+            && let Some(turn) = &mut self.turn
+            && let Ok(report) = turn.reports.try_recv()
+        {
+            match report {
+                Report::Text { kind: same, delta } if same == kind => {
+                    bytes += delta.len();
+                    deltas.push(delta);
+                }
+                Report::Text { .. }
+                | Report::Note(_)
+                | Report::Usage { .. }
+                | Report::Context { .. }
+                | Report::Plan { .. }
+                | Report::Compacted { .. }
+                | Report::Proposed(_)
+                | Report::Finished(_)
+                | Report::Ended(_) => return (deltas, Some(report)),
+            }
+        }
+        (deltas, None)
+    }
+
     /// Text is shown once it is written; it is synced a little later.
-    async fn on_text(&mut self, kind: MessageKind, delta: String) {
+    async fn on_text(&mut self, kind: MessageKind, deltas: Vec<String>) {
         if self
             .turn
             .as_ref()
@@ -248,7 +305,7 @@ impl SessionActor {
         {
             return;
         }
-        if let Err(error) = self.write_text(kind, &delta).await {
+        if let Err(error) = self.write_text(kind, &deltas).await {
             return self.fence(&error, Vec::new());
         }
         let sync_time = self.engine.limits.partial_sync / 2;
@@ -256,7 +313,7 @@ impl SessionActor {
             .get_or_insert_with(|| Instant::now() + sync_time);
     }
 
-    async fn write_text(&mut self, kind: MessageKind, delta: &str) -> Result<(), StoreError> {
+    async fn write_text(&mut self, kind: MessageKind, deltas: &[String]) -> Result<(), StoreError> {
         let continues = self.open_kind == Some(kind);
         if !continues
             && self
@@ -281,8 +338,11 @@ impl SessionActor {
             self.open_kind = Some(kind);
         }
         // One write to the page cache: cheaper here than a hop to another thread.
-        let bytes = open.writer.push_text(delta)?;
-        self.feed.push_text(Arc::from(delta), bytes);
+        let bytes = match deltas {
+            [delta] => open.writer.push_text(delta)?,
+            several => open.writer.push_text(&several.concat())?,
+        };
+        self.feed.push_text(deltas, bytes);
         if bytes > self.engine.limits.streamed_message_bytes_max {
             self.stage(Command::End(Ok(StopReason::MaxTokens)));
             self.drop_turn();

@@ -4,9 +4,24 @@ use domain::EventSeq;
 
 use super::SessionActor;
 use crate::handle::{CommandError, Reply, Rewound};
+use crate::mode::Mode;
 use crate::state::{Command, Rejected};
 
 impl SessionActor {
+    /// Changes the mode. A sub-agent's is that of the session that called it.
+    pub(super) async fn on_set_mode(&mut self, mode: Mode, reply: Reply<Result<(), CommandError>>) {
+        if self.is_child() {
+            let why = "a sub-agent has the mode of the session that called it";
+            return reply(Err(CommandError::Invalid(why)));
+        }
+        if let Err(kind) = self.ensure_open().await {
+            return reply(Err(CommandError::Failed(kind)));
+        }
+        self.stage(Command::SetMode(mode));
+        self.staged
+            .after(move |stored| reply(stored.map_err(CommandError::Failed)));
+    }
+
     /// Chooses another model. A turn that runs keeps the one it has.
     pub(super) async fn on_set_model(
         &mut self,
@@ -54,6 +69,7 @@ impl SessionActor {
                 | Rejected::Late
                 | Rejected::QueueFull
                 | Rejected::Spent
+                | Rejected::SubAgent
                 | Rejected::Repeated(_),
             ) => Err(CommandError::Busy),
         };

@@ -84,7 +84,10 @@ impl SessionState {
                 // A copy belongs to whoever made it, who has allowed nothing for good.
                 self.owner = forked.owner.clone().unwrap_or_else(|| self.owner.clone());
                 self.always.clear();
+                // It is nobody's sub-agent, and has none.
+                (self.parent, self.children) = (None, Vec::new());
             }
+            Event::ChildLinked(linked) => self.linked(linked),
             Event::UserMessage(message) => self.heard(message),
             Event::HookRan(_)
             | Event::PromptExpanded(_)
@@ -134,7 +137,9 @@ impl SessionState {
     }
 
     fn ask(&mut self, seq: EventSeq, asked: &PermissionAsked) {
-        if let Some(call) = self.calls.iter_mut().find(|call| call.id == asked.call_id) {
+        let call = self.calls.iter_mut().find(|call| call.id == asked.call_id);
+        // What a sub-agent asks is not about the call that it works on, which runs.
+        if let Some(call) = call.filter(|_| asked.asker.is_none()) {
             call.allowed_by = None;
         }
         self.questions.push(Question {
@@ -158,7 +163,8 @@ impl SessionState {
             return;
         };
         let asked = self.questions.remove(at).asked;
-        if outcome != AnswerOutcome::Allowed {
+        // A sub-agent's answer is its own: its journal has what was allowed to it.
+        if outcome != AnswerOutcome::Allowed || asked.asker.is_some() {
             return;
         }
         let Some(call) = self.calls.iter_mut().find(|call| call.id == asked.call_id) else {

@@ -2,7 +2,8 @@
 
 use agent::Note;
 use domain::event::{
-    Compaction, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage, UsagePurpose,
+    ChildLinked, Compaction, PermissionAsked, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage,
+    UsagePurpose,
 };
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
@@ -77,6 +78,12 @@ pub enum Command {
         /// How many the model takes at once.
         context_window: u64,
     },
+    /// A sub-agent is about to work for the running turn.
+    LinkChild(ChildLinked),
+    /// A sub-agent asks.
+    AskForChild(Box<PermissionAsked>),
+    /// A sub-agent's question was settled elsewhere.
+    Withdraw(PermissionId),
     /// The running turn has the model shown less.
     Compact(Compaction),
     /// Something happened beside the conversation.
@@ -126,6 +133,9 @@ pub enum Rejected {
     /// The session may use no more tokens.
     #[error("the session has used up its tokens")]
     Spent,
+    /// It is a sub-agent's session.
+    #[error("a sub-agent takes no prompts; fork its session to go on from there")]
+    SubAgent,
     /// There is nothing to undo.
     #[error("no turn ended after that event")]
     Nothing,

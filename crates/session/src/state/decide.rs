@@ -84,6 +84,9 @@ impl SessionState {
                 purpose,
                 context_window,
             } => self.record_usage(usage, purpose, context_window),
+            Command::LinkChild(linked) => self.link_child(linked),
+            Command::AskForChild(asked) => self.ask_for_child(*asked),
+            Command::Withdraw(question) => self.withdraw(&question),
             Command::Compact(compaction) => {
                 self.current()?;
                 Ok(vec![entry(compaction)])
@@ -130,10 +133,11 @@ impl SessionState {
                 return Err(Rejected::Repeated(fate.clone()));
             }
         }
-        if is_spent {
-            return Err(Rejected::Spent);
+        match (self.is_child(), is_spent) {
+            (true, _) => Err(Rejected::SubAgent),
+            (false, true) => Err(Rejected::Spent),
+            (false, false) => Ok(()),
         }
-        Ok(())
     }
 
     fn prompt(&self, starting: Starting, queue: bool) -> Result<Vec<Entry>, Rejected> {
@@ -231,7 +235,7 @@ impl SessionState {
         };
         let mut entries = vec![answered(question, outcome, option_id, Some(by.as_str()))];
         if !allowed {
-            entries.push(denied(open, ""));
+            entries.extend(denied(open, ""));
         }
         Ok(entries)
     }
@@ -242,10 +246,9 @@ impl SessionState {
         outcome: AnswerOutcome,
     ) -> Result<Vec<Entry>, Rejected> {
         let open = self.question(question)?;
-        Ok(vec![
-            answered(question, outcome, None, None),
-            denied(open, "Nobody allowed it."),
-        ])
+        let mut entries = vec![answered(question, outcome, None, None)];
+        entries.extend(denied(open, "Nobody allowed it."));
+        Ok(entries)
     }
 
     fn propose(&self, running: &Running, calls: Vec<Proposed>) -> Vec<Entry> {
@@ -265,6 +268,7 @@ impl SessionState {
                     options: options(&rule, call.is_uncontained),
                     title: call.title.clone(),
                     kind: call.kind,
+                    asker: None,
                 })),
                 Ruling::Deny(reason) => {
                     let reason = call.refused.as_deref().unwrap_or(reason);
@@ -399,7 +403,7 @@ impl SessionState {
         entries
     }
 
-    fn question(&self, id: &PermissionId) -> Result<&PermissionAsked, Rejected> {
+    pub(super) fn question(&self, id: &PermissionId) -> Result<&PermissionAsked, Rejected> {
         let open = self
             .questions
             .iter()
@@ -412,7 +416,7 @@ impl SessionState {
     }
 }
 
-fn entry(event: impl Into<Event>) -> Entry {
+pub(super) fn entry(event: impl Into<Event>) -> Entry {
     Entry::Event(event.into())
 }
 
@@ -429,11 +433,13 @@ fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {
     })
 }
 
-fn denied(asked: &PermissionAsked, reason: &str) -> Entry {
-    result(asked.call_id.clone(), ToolStatus::Denied, reason)
+/// The end of a call that was not allowed; one that a sub-agent works on goes on.
+fn denied(asked: &PermissionAsked, reason: &str) -> Option<Entry> {
+    let ended = result(asked.call_id.clone(), ToolStatus::Denied, reason);
+    asked.asker.is_none().then_some(ended)
 }
 
-fn answered(
+pub(super) fn answered(
     id: &PermissionId,
     outcome: AnswerOutcome,
     option_id: Option<&str>,
@@ -448,7 +454,7 @@ fn answered(
 }
 
 /// The first line of a prompt, as long as a title may be.
-fn title_of(text: &str) -> String {
+pub(crate) fn title_of(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default().trim();
     let mut title: String = line.chars().take(TITLE_CHARS_MAX).collect();
     if title.chars().count() < line.chars().count() {

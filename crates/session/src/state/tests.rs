@@ -127,6 +127,7 @@ fn refusal(rejected: &Rejected) -> String {
         | Rejected::QueueFull
         | Rejected::Spent
         | Rejected::Nothing
+        | Rejected::SubAgent
         | Rejected::Late => rejected.to_string(),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::CallId;
 use tokio::sync::watch;
 
 use super::{ClientError, ClientSide, Offers};
@@ -14,6 +15,8 @@ pub struct ClientSeat {
     offers: Offers,
     wait: Duration,
     taken_by: Arc<watch::Sender<Arc<dyn ClientSide>>>,
+    /// The call as which all that happens is shown: the client knows no other.
+    shown_as: Option<CallId>,
 }
 
 impl ClientSeat {
@@ -24,7 +27,23 @@ impl ClientSeat {
             offers: client.offers(),
             wait,
             taken_by: Arc::new(watch::Sender::new(client)),
+            shown_as: None,
         }
+    }
+
+    /// The same seat for whoever works on `call`: the client is shown what they do as part of it.
+    #[must_use]
+    pub fn on_behalf_of(&self, call: &CallId) -> Self {
+        Self {
+            shown_as: Some(call.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// The call as which the client is shown `call`.
+    #[must_use]
+    pub fn shown_call(&self, call: &CallId) -> CallId {
+        self.shown_as.as_ref().unwrap_or(call).clone()
     }
 
     /// What the turn may use of the client's.

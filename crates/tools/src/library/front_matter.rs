@@ -7,13 +7,13 @@ use domain::limits::FRONT_MATTER_BYTES_MAX;
 
 /// The fields at the top of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FrontMatter {
+pub(crate) struct FrontMatter {
     fields: Vec<(String, String)>,
 }
 
 impl FrontMatter {
     /// The value of `key`, unless it is empty.
-    pub(super) fn field(&self, key: &str) -> Option<&str> {
+    pub(crate) fn field(&self, key: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(name, _)| name == key);
         found
             .map(|(_, value)| value.as_str())
@@ -22,7 +22,7 @@ impl FrontMatter {
 }
 
 /// The fields of a file and the text after them. Without an end they are no fields.
-pub(super) fn split(text: &str) -> (FrontMatter, &str) {
+pub(crate) fn split(text: &str) -> (FrontMatter, &str) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(inside) = first_line(text)
         .filter(|(line, _)| *line == "---")

@@ -200,7 +200,7 @@ impl Search<'_> {
 }
 
 /// Whether it can be typed after a slash, and stands in a list without disturbing it.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_.:".contains(letter);
     (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && name.chars().all(is_plain)
 }

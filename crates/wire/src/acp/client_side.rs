@@ -180,6 +180,7 @@ pub fn terminal_update(session: SessionId, call: &CallId, terminal: &str) -> Opt
         status: "in_progress",
         content: vec![ToolContent::Stored(content)],
         raw_output: None,
+        meta: None,
     };
     update_frame(session, &update, None)
 }

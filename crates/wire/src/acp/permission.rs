@@ -6,6 +6,7 @@ use domain::event::PermissionAsked;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::content::tool_content;
 use crate::rpc::{self, RequestId};
 
 /// What a client answered.
@@ -29,6 +30,17 @@ pub fn permission_request(id: &RequestId, session: SessionId, asked: &Permission
     });
     if !asked.title.is_empty() {
         tool_call["title"] = json!(asked.title);
+    }
+    if let Some(asker) = &asked.asker {
+        tool_call["content"] = asker.content.iter().filter_map(tool_content).collect();
+        // The call that is asked about is another session's, so the client has not seen it.
+        tool_call["_meta"] = json!({"fastness": {"agent": {
+            "name": asker.agent,
+            "sessionId": asker.session_id,
+            "toolCallId": asker.call_id,
+            "tool": asker.tool,
+            "input": asker.input,
+        }}});
     }
     let params = json!({
         "sessionId": session,

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use domain::event::{
-    Compaction, PlanEntry, PlanPriority, PlanStatus, SessionUpdated, UsagePurpose, UsageRecorded,
-    UserMessage, nano_usd,
+    ChildLinked, Compaction, PlanEntry, PlanPriority, PlanStatus, SessionUpdated, UsagePurpose,
+    UsageRecorded, UserMessage, nano_usd,
 };
 use domain::event::{MessageKind, Notice, ToolKind, ToolLocation, ToolResult, ToolStatus, ToolUse};
 use domain::limits::MERGED_CHUNK_BYTES_MAX;
@@ -86,6 +86,10 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
             Some(update) => one(&update),
             None => Vec::new(),
         },
+        Event::ChildLinked(linked) => match linked.child {
+            Some(child) => one(&working(linked, child)),
+            None => Vec::new(),
+        },
         Event::Compaction(compaction) => one(&compacted(compaction, meta)),
         Event::Notice(notice) if notice.kind == "greeting" => greeting(session, notice, meta),
         Event::SessionCreated(_)
@@ -125,8 +129,21 @@ pub fn tool_progress(session: SessionId, call: &CallId, text: &str) -> Option<St
         status: "in_progress",
         content: vec![content],
         raw_output: None,
+        meta: None,
     };
     update_frame(session, &update, None)
+}
+
+/// A sub-agent has begun to work on a call; whoever wants to see all of it loads its session.
+fn working(linked: &ChildLinked, child: SessionId) -> Update<'_> {
+    let agent = json!({"name": linked.agent, "sessionId": child});
+    Update::ToolCallUpdate {
+        tool_call_id: &linked.call_id,
+        status: "in_progress",
+        content: Vec::new(),
+        raw_output: None,
+        meta: Some(json!({"fastness": {"agent": agent}})),
+    }
 }
 
 /// An entry of a plan, with all that ACP wants to be said of it.
@@ -187,6 +204,8 @@ pub(super) enum Update<'a> {
         content: Vec<ToolContent<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         raw_output: Option<Value>,
+        #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+        meta: Option<Value>,
     },
     CurrentModeUpdate {
         current_mode_id: &'a str,
@@ -346,6 +365,7 @@ fn tool_call_update(result: &ToolResult) -> Update<'_> {
             .collect(),
         // ACP knows only two ways to end; ours are told apart here.
         raw_output: Some(json!({"status": result.status})),
+        meta: None,
     }
 }
 

@@ -206,6 +206,7 @@ fn question() -> PermissionAsked {
         ],
         title: "Write a.txt".into(),
         kind: ToolKind::Edit,
+        asker: None,
     }
 }
 

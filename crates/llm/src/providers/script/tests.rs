@@ -152,10 +152,10 @@ async fn every_tool_call_has_its_own_id() {
 fn a_bad_script_says_where_and_why() {
     let cases = [
         ("[", "EOF while parsing a list at line 1 column 1"),
-        (
-            "{}",
-            "invalid type: map, expected a sequence at line 1 column 0",
-        ),
+        ("{}", "missing field `calls` at line 1 column 2"),
+        ("{\"calls\":[]}", "has no entries"),
+        ("{\"calls\":[[]],\"agents\":{\"a\":[]}}", "has no entries"),
+        ("{\"calls\":[[]],\"agent\":{}}", "unknown field `agent`"),
         ("[]", "has no entries"),
         ("[[{}]]", "a step has one of `text`, `thought`, `tool`"),
         (
@@ -194,13 +194,31 @@ fn a_missing_script_is_named() {
     );
 }
 
+#[tokio::test]
+async fn a_sub_agent_plays_its_own_part_or_else_the_whole() {
+    let script = r#"{"calls": [[{"text": "all"}]], "agents": {"scout": [[{"text": "own"}]]}}"#;
+    let provider = ScriptProvider {
+        label: String::new(),
+        script: Arc::new(Script::parse("test.json", script.as_bytes()).unwrap()),
+        limits: Arc::new(Limits::default()),
+    };
+    for (mut model, words) in [
+        (provider.open(), "all"),
+        (provider.open_for("scout"), "own"),
+        (provider.open_for("other"), "all"),
+    ] {
+        let played = play(model.as_mut(), vec![]).await;
+        assert!(played.contains(words), "{played}");
+    }
+}
+
 async fn check(script: &str, expected: &str) {
     assert_eq!(play(&mut model(script), vec![]).await, expected, "{script}");
 }
 
 fn model(script: &str) -> ScriptModel {
     ScriptModel {
-        script: Arc::new(Script::parse("test.json", script.as_bytes()).unwrap()),
+        part: Script::parse("test.json", script.as_bytes()).unwrap().own,
         limits: Arc::new(Limits::default()),
         calls: 0,
     }
