@@ -34,7 +34,7 @@ pub use surveys::Surveys;
 
 use crate::hooks::Hooks;
 use crate::permissions::Rules;
-use crate::settings::FileSettings;
+use crate::settings::{FileSettings, SandboxSection};
 use surveys::Survey;
 use terrain::Terrain;
 
@@ -78,6 +78,10 @@ pub struct Project {
     pub hooks: Hooks,
     /// All rules about tools: the operator's, and what counts of the project's.
     pub rules: Rules,
+    /// What the project says about the sandbox, as far as that takes effect.
+    pub sandbox: SandboxSection,
+    /// The person's home, for paths that begin there.
+    pub home: Option<PathBuf>,
     /// What the model is told of all this; empty if there is nothing.
     pub prompt: Arc<str>,
 }
@@ -286,6 +290,8 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         agent_problems: found.problems,
         hooks,
         rules: Rules::new(&operator.settings.permissions, &own.permissions),
+        sandbox: own.sandbox,
+        home: operator.home.clone(),
         prompt: prompt.into(),
     };
     (project, stamps)

@@ -110,6 +110,8 @@ pub struct Proposal {
     pub ruled: Ruled,
     /// Why it must not run, if a hook says so. It is not judged then.
     pub refused: Option<String>,
+    /// Whether it must be asked about, whatever was allowed: nothing would contain it.
+    pub is_uncontained: bool,
     /// Where the decision goes.
     pub verdict: oneshot::Sender<Verdict>,
 }

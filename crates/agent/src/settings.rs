@@ -5,6 +5,7 @@
 //! they mean. Settings that are the server's alone (limits, searching) are read by `cli`.
 
 mod hook;
+mod sandbox;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use tools::agents::{Agent, tool_name};
 use crate::permissions::Rule;
 
 pub use hook::{Hook, Matcher, OnFailure};
+pub use sandbox::{Mode as SandboxFileMode, SandboxSection};
 pub use schema::{Trust, trust};
 
 /// What a file sets, beyond what is the server's alone.
@@ -33,6 +35,8 @@ pub struct FileSettings {
     pub permissions: PermissionSettings,
     /// Which models, and where they are.
     pub models: ModelsSettings,
+    /// What commands are shut in.
+    pub sandbox: SandboxSection,
 }
 
 /// An agent for sub-tasks.
@@ -191,6 +195,7 @@ impl FileSettings {
             context: part(table, "context")?,
             permissions,
             models: part(table, "models")?,
+            sandbox: part::<SandboxSection>(table, "sandbox")?.checked()?,
         })
     }
 }

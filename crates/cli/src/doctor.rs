@@ -1,6 +1,7 @@
 //! `fastness doctor`: what works, what does not, and what to do about it.
 
 mod project;
+mod sandbox;
 
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -33,6 +34,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     checks.extend([
         data_dir(&settings.data_dir),
         disk(&settings.data_dir, &settings.limits),
+        sandbox::check(settings).await,
         server(&settings.data_dir).await,
     ]);
     checks.extend(project::checks(&seen(settings)));

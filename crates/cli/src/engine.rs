@@ -13,6 +13,7 @@ use server::Service;
 use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::sandbox::Bounds;
 use tools::shell::Shell;
 
 use crate::settings::Settings;
@@ -51,6 +52,7 @@ pub(crate) async fn start(
         .canonicalize()
         .unwrap_or_else(|_| settings.data_dir.clone());
     let gate = Arc::new(gate);
+    let shell = shell(settings, &data_dir);
     let sessions = Sessions::start(Engine {
         store,
         provider: choice.provider,
@@ -61,10 +63,7 @@ pub(crate) async fn start(
         gate: Arc::clone(&gate),
         web: Some(web::web(settings, own)?),
         operator: Arc::new(settings.operator.clone()),
-        shell: Some(Shell::new(
-            settings.environment.variables(),
-            data_dir.join("sessions"),
-        )),
+        shell: Some(shell.clone()),
     });
     let service = Service {
         sessions,
@@ -84,10 +83,26 @@ pub(crate) async fn start(
     service
         .connections
         .spawn(async move { models.refresh().await });
+    // Which sandbox works here is known by the time somebody wants it.
+    service.connections.spawn(async move {
+        shell.sandbox_found().await;
+    });
     Ok(Running {
         service: Arc::new(service),
         model,
     })
+}
+
+/// How commands run on the server, with a data directory that has no links in its name.
+pub(crate) fn shell(settings: &Settings, data_dir: &Path) -> Shell {
+    let limits = &settings.limits;
+    let bounds = Bounds {
+        processes: limits.command_processes_max,
+        memory_bytes: limits.command_memory_bytes_max,
+        file_bytes: limits.command_file_bytes_max,
+    };
+    Shell::new(settings.environment.variables(), data_dir.join("sessions"))
+        .with_sandbox(bounds, settings.sandbox.clone())
 }
 
 /// Where a session of the person at this machine would be if it began in `cwd`.

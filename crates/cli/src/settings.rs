@@ -9,6 +9,7 @@ mod file;
 mod listening;
 mod models;
 mod network;
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use auth::Secret;
 use auth::token::{self, TokenError};
 use domain::Limits;
 use llm::ModelSettings;
+use tools::sandbox::SandboxSettings;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{self, Cli, Command, ServerArgs, Store};
@@ -62,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) server: ServerArgs,
     /// What tools and `fetch` may reach.
     pub(crate) network: NetworkSettings,
+    /// What commands are shut in.
+    pub(crate) sandbox: SandboxSettings,
     /// What is set for every session.
     pub(crate) operator: Operator,
 }
@@ -146,6 +150,7 @@ impl Settings {
             tls: listening.tls,
             server: cli.command.server().cloned().unwrap_or_default(),
             network: network::resolve(&environment, &file)?,
+            sandbox: sandbox::resolve(&environment, &file)?,
             environment,
         })
     }

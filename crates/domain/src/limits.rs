@@ -336,6 +336,12 @@ pub struct Limits {
     pub compact_percent: u32,
     /// Free disk space below which prompts are refused, in bytes.
     pub disk_free_min: u64,
+    /// Processes and threads that one command may have at once.
+    pub command_processes_max: u64,
+    /// Bytes of memory that one process of a command may fill.
+    pub command_memory_bytes_max: u64,
+    /// Bytes of the largest file that a command may write.
+    pub command_file_bytes_max: u64,
     /// Bytes of one WebSocket message or ACP POST.
     pub message_bytes_max: usize,
     /// Bytes of one stdio line.
@@ -381,6 +387,12 @@ impl Default for Limits {
             context_window: 0,
             compact_percent: 80,
             disk_free_min: 256 * 1024 * 1024,
+            // A large build has hundreds; more is a mistake or an attack.
+            command_processes_max: 2_048,
+            // What compilers and linkers of large programs take.
+            command_memory_bytes_max: 8 * 1024 * 1024 * 1024,
+            // Larger than what builds write, smaller than most disks.
+            command_file_bytes_max: 16 * 1024 * 1024 * 1024,
             message_bytes_max: 16 * 1024 * 1024,
             line_bytes_max: 64 * 1024 * 1024,
             streamed_message_bytes_max: 64 * 1024 * 1024,
@@ -483,6 +495,18 @@ impl Limits {
             ("context_window", Slot::Large(&mut self.context_window)),
             ("compact_percent", Slot::Small(&mut self.compact_percent)),
             ("disk_free_min", Slot::Large(&mut self.disk_free_min)),
+            (
+                "command_processes_max",
+                Slot::Large(&mut self.command_processes_max),
+            ),
+            (
+                "command_memory_bytes_max",
+                Slot::Large(&mut self.command_memory_bytes_max),
+            ),
+            (
+                "command_file_bytes_max",
+                Slot::Large(&mut self.command_file_bytes_max),
+            ),
         ]
     }
 }

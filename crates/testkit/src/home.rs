@@ -80,6 +80,13 @@ impl Home {
         self
     }
 
+    /// Uses another copy of the program.
+    #[must_use]
+    pub fn binary_at(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = binary.into();
+        self
+    }
+
     /// Changes the model of programs started from now on.
     ///
     /// # Panics
@@ -201,7 +208,9 @@ impl Home {
             .collect()
     }
 
-    fn user_dir(&self) -> PathBuf {
+    /// The home of the person who runs the programs.
+    #[must_use]
+    pub fn user_dir(&self) -> PathBuf {
         self.place.path().join("home")
     }
 }

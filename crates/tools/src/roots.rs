@@ -64,6 +64,18 @@ impl Roots {
         }
     }
 
+    /// The directories, as they were given; the first is the working directory.
+    #[must_use]
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// What is never touched.
+    #[must_use]
+    pub fn hidden(&self) -> &[PathBuf] {
+        &self.hidden
+    }
+
     /// The same, with the output of commands that is kept in the directory `outputs`.
     #[must_use]
     pub fn with_outputs(self, outputs: Option<PathBuf>) -> Self {

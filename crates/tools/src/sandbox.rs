@@ -2,14 +2,28 @@
 //!
 //! Each one leads a process group of its own, which ends with it: when its time is up, when whoever
 //! waits for it stops waiting, and (by way of the [`warden`]) when this process is killed.
-//! Commands that a model writes may try to leave their group: they run under a [`supervisor`].
+//! Commands that a model writes may try to leave their group: they run under a [`supervisor`], shut
+//! in a [`Cage`] that a [`Sandbox`] makes.
 
+mod bubblewrap;
+mod cage;
+mod control_group;
+mod filter;
+mod found;
+mod home;
+mod inside;
+mod launch;
+mod places;
+mod put_back;
+mod ruleset;
 mod supervised;
 pub mod supervisor;
 mod tree;
 mod warden;
 
-pub use supervised::{Ordered, Sink, supervise};
+pub use cage::{Bounds, Cage, Grants};
+pub use found::{Found, Sandbox, SandboxMode, SandboxSettings};
+pub use supervised::{OURSELVES, Ordered, Sink, supervise};
 
 use std::io;
 use std::path::Path;

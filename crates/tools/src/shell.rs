@@ -8,14 +8,18 @@ use domain::CallId;
 
 use crate::progress;
 use crate::roots::Roots;
-use crate::sandbox::supervisor;
+use crate::sandbox::{
+    Bounds, Cage, Found, Grants, OURSELVES, Sandbox, SandboxSettings, supervisor,
+};
 
 /// How commands run on the server. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shell {
     environment: Arc<[(String, String)]>,
     supervisor: Arc<[String]>,
+    program: PathBuf,
     outputs: PathBuf,
+    sandbox: Option<Sandbox>,
 }
 
 /// What one call works with.
@@ -29,6 +33,8 @@ pub struct ShellCall {
     pub roots: Arc<Roots>,
     /// Where their newest output is shown.
     pub place: progress::Place,
+    /// What they may do beyond what every command may.
+    pub grants: Grants,
 }
 
 /// Variables that a command sees, if they are set: what programs need to find their way. All else
@@ -76,8 +82,61 @@ impl Shell {
         Self {
             environment: scrubbed(variables),
             supervisor: Arc::new([supervisor::ARGUMENT.to_owned()]),
+            program: PathBuf::from(OURSELVES),
             outputs: sessions,
+            sandbox: None,
         }
+    }
+
+    /// The same, with every command shut in, within `bounds`.
+    #[must_use]
+    pub fn with_sandbox(self, bounds: Bounds, settings: SandboxSettings) -> Self {
+        let environment = Arc::clone(&self.environment);
+        let sandbox = Sandbox::new(environment, self.program.clone(), bounds, settings);
+        Self {
+            sandbox: Some(sandbox),
+            ..self
+        }
+    }
+
+    /// The same for somebody who is not the person at this machine: nothing of that person's is
+    /// shown but tool chains.
+    #[must_use]
+    pub fn for_guest(&self) -> Self {
+        Self {
+            sandbox: self.sandbox.as_ref().map(Sandbox::for_guest),
+            ..self.clone()
+        }
+    }
+
+    /// The same, shut in as `change` says, if it is shut in at all.
+    #[must_use]
+    pub fn with_sandbox_changed(&self, change: impl FnOnce(&mut SandboxSettings)) -> Self {
+        let sandbox = self.sandbox.as_ref().map(|sandbox| {
+            let mut settings = sandbox.settings().clone();
+            change(&mut settings);
+            sandbox.with(settings)
+        });
+        Self {
+            sandbox,
+            ..self.clone()
+        }
+    }
+
+    /// What commands are shut in by.
+    pub async fn sandbox_found(&self) -> Found {
+        match &self.sandbox {
+            Some(sandbox) => sandbox.found().await,
+            None => Found::Off,
+        }
+    }
+
+    pub(crate) async fn cage(&self, roots: &Roots, grants: Grants) -> Option<Cage> {
+        self.sandbox.as_ref()?.cage(roots, grants).await
+    }
+
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
     }
 
     /// The same for one session.
@@ -112,7 +171,9 @@ impl Shell {
         Self {
             environment: environment.iter().map(own).collect(),
             supervisor: supervisor.iter().map(|word| (*word).to_owned()).collect(),
+            program: PathBuf::from(OURSELVES),
             outputs: outputs.to_owned(),
+            sandbox: None,
         }
     }
 }

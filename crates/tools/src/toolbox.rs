@@ -15,6 +15,7 @@ use crate::client_side::{ClientSeat, Offers};
 use crate::library::Library;
 use crate::progress::Progress;
 use crate::roots::Roots;
+use crate::sandbox::{Grants, SandboxSettings};
 use crate::shell::{Shell, ShellCall};
 use crate::touched::{self, Touched};
 use crate::web::Web;
@@ -29,6 +30,7 @@ pub struct Toolbox {
     library: Arc<Library>,
     shell: Option<Shell>,
     progress: Progress,
+    grants: Grants,
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
     /// The only tools, if not all.
@@ -58,6 +60,7 @@ impl Toolbox {
             library: Arc::default(),
             shell: None,
             progress: Progress::default(),
+            grants: Grants::default(),
             agents: Agents::default(),
             delegate: None,
             only: None,
@@ -99,6 +102,36 @@ impl Toolbox {
     #[must_use]
     pub fn with_progress(self, progress: Progress) -> Self {
         Self { progress, ..self }
+    }
+
+    /// The same, with what commands may do beyond what every command may.
+    #[must_use]
+    pub fn with_grants(self, grants: Grants) -> Self {
+        Self { grants, ..self }
+    }
+
+    /// The same, with commands shut in as `change` says.
+    #[must_use]
+    pub fn with_sandbox_changed(self, change: impl FnOnce(&mut SandboxSettings)) -> Self {
+        let shell = self.shell.as_ref();
+        let shell = shell.map(|shell| shell.with_sandbox_changed(change));
+        Self { shell, ..self }
+    }
+
+    /// Whether a call of `name` must be asked about whatever else was allowed: it would run a
+    /// command on the server, and there is no sandbox for it.
+    pub async fn runs_uncontained(&self, name: &str) -> bool {
+        match self.place(name) {
+            Some(Place::Shell(_, shell)) => !shell.sandbox_found().await.is_enough(),
+            Some(
+                Place::Here(_)
+                | Place::There(..)
+                | Place::Out(..)
+                | Place::Library(_)
+                | Place::Agent(..),
+            )
+            | None => false,
+        }
     }
 
     /// The same, with somebody who has agents work.
@@ -201,6 +234,7 @@ impl Toolbox {
                     shell,
                     roots,
                     place,
+                    grants: self.grants,
                 };
                 let outcome = tool.run(input, call).await;
                 drop(permit);

@@ -33,6 +33,11 @@ const GUIDES: &[Guide] = &[
         areas: &[],
         named: &["F22", "F33"],
     },
+    Guide {
+        path: "docs/guides/sandbox.md",
+        areas: &[],
+        named: &["F36"],
+    },
 ];
 
 /// Bad roads and upgrades are not told yet.

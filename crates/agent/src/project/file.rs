@@ -107,6 +107,7 @@ impl ProjectFile {
                 allow: Vec::new(),
                 ..settings.permissions.clone()
             },
+            sandbox: settings.sandbox.untrusted(),
             ..FileSettings::default()
         }
     }

@@ -96,6 +96,13 @@ const KNOWN: &[Known] = &[
         trust: Trust::Free,
     },
     Known {
+        table: "sandbox",
+        form: Form::One,
+        keys: &["hide", "mode", "network", "read", "write"],
+        // What hides more is told apart below.
+        trust: Trust::Approval,
+    },
+    Known {
         table: "search",
         form: Form::One,
         keys: &["key", "provider", "url"],
@@ -108,6 +115,7 @@ const KNOWN: &[Known] = &[
 pub fn trust(table: &str, key: &str) -> Trust {
     match (table, key) {
         ("permissions", "allow") => Trust::Approval,
+        ("sandbox", "hide") => Trust::Free,
         _ => KNOWN
             .iter()
             .find(|known| known.table == table)

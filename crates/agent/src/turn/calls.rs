@@ -74,16 +74,22 @@ impl Turn {
             let (verdict, judged) = oneshot::channel();
             let shown = self.toolbox.show(&call.name, &call.input).await;
             let ruled = self.rule_on(&call).await;
+            let is_uncontained = self.toolbox.runs_uncontained(&call.name).await;
+            let title = match is_uncontained {
+                true => format!("{} (without a sandbox)", shown.title),
+                false => shown.title,
+            };
             proposals.push(Proposal {
                 call: call.id.clone(),
                 name: call.name.clone(),
                 input: call.input.clone(),
-                title: shown.title,
+                title,
                 kind: shown.kind,
                 locations: shown.locations,
                 content: shown.content,
                 ruled,
                 refused,
+                is_uncontained,
                 verdict,
             });
             let verdict = judged;

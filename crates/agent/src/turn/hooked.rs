@@ -50,7 +50,10 @@ impl Turn {
         self.take_model(project.model.as_deref()).await?;
         let library = Arc::clone(&project.library);
         let toolbox = self.toolbox.clone().with_library(library);
-        self.toolbox = toolbox.with_agents(project.agents.clone());
+        let toolbox = toolbox.with_agents(project.agents.clone());
+        self.toolbox = toolbox.with_sandbox_changed(|settings| {
+            project.sandbox.apply(settings, project.home.as_deref());
+        });
         self.tools = specs(&self.toolbox);
         self.system = format!("{}{}", self.system, project.prompt).into();
         self.overhead = overhead(&self.system, &self.tools);

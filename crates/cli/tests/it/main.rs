@@ -40,6 +40,7 @@ mod remote_http2;
 mod remote_tools;
 mod remote_vectors;
 mod resume;
+mod sandbox;
 mod serve;
 mod sessions;
 mod sessions_cli;

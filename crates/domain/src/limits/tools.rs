@@ -6,6 +6,13 @@ use std::time::Duration;
 /// cancel promises a second.
 pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
 
+/// Bytes that a command may keep in the temporary directory of its own: they are memory.
+pub const COMMAND_SCRATCH_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// How long trying out a sandbox may take: it takes some ten milliseconds, and a busy machine a
+/// hundred times that.
+pub const SANDBOX_PROBE_WAIT: Duration = Duration::from_secs(10);
+
 /// Bytes of a command's output that the model is shown, half of them from its end: about thirty
 /// thousand tokens; the rest is read from its file.
 pub const COMMAND_OUTPUT_BYTES_MAX: usize = 128 * 1024;

@@ -12,7 +12,7 @@ use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
     BATCH_BYTES_MAX, BATCH_EVENTS_MAX, BLOB_BYTES_MIN, SESSION_WARM_TIME, TURN_REPORTS_MAX,
 };
-use domain::{EventSeq, MessageId};
+use domain::{EventSeq, MessageId, PrincipalId};
 use journal::StoreError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -138,7 +138,12 @@ impl SessionActor {
     /// How commands of this session run on the server.
     fn shell(&self) -> Option<Shell> {
         let shell = self.engine.shell.as_ref();
-        shell.map(|shell| shell.for_session(&self.id.to_string()))
+        let shell = shell.map(|shell| shell.for_session(&self.id.to_string()));
+        let owner = self.open.as_ref().map(|open| open.state.owner());
+        match owner == Some(&PrincipalId::local()) {
+            true => shell,
+            false => shell.map(|shell| shell.for_guest()),
+        }
     }
 
     /// Asks the running turn to stop, closes its questions, and drops what waits behind it.
@@ -257,6 +262,7 @@ impl SessionActor {
                 content,
                 ruled,
                 refused,
+                is_uncontained,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -270,6 +276,7 @@ impl SessionActor {
                 content,
                 ruled,
                 refused,
+                is_uncontained,
             });
         }
         self.stage(Command::Propose(calls));

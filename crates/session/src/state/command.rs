@@ -120,6 +120,8 @@ pub struct Proposed {
     pub ruled: Ruled,
     /// Why it must not run, whatever the rules say.
     pub refused: Option<String>,
+    /// Whether a person decides, whatever the rules allow: nothing would contain it.
+    pub is_uncontained: bool,
 }
 
 /// Why a command changes nothing.

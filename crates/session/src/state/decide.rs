@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::command::Proposed;
 use super::{Command, Fate, Rejected, Running, SessionState, TurnOutcome, find_option};
-use crate::policy::{self, Always, Ruling};
+use crate::policy::{self, Always, Memory, Ruling};
 
 /// Characters of a title made from a prompt: what fits a list's column.
 const TITLE_CHARS_MAX: usize = 60;
@@ -261,18 +261,20 @@ impl SessionState {
                 None => policy::judge(self.mode, &wanted, &call.ruled, &self.always),
             };
             let mut allowed_by = None;
-            match ruling {
-                Ruling::Allow(grounds) => allowed_by = Some(Box::new(grounds)),
-                Ruling::Ask(memory) => judged.push(entry(PermissionAsked {
+            match &ruling {
+                Ruling::Allow(grounds) if !call.is_uncontained => {
+                    allowed_by = Some(Box::new(grounds.clone()));
+                }
+                Ruling::Allow(_) | Ruling::Ask(_) => judged.push(entry(PermissionAsked {
                     id: PermissionId::random(),
                     call_id: call.call.clone(),
-                    options: policy::options(&wanted, memory),
+                    options: policy::options(&wanted, memory(&ruling, call.is_uncontained)),
                     title: call.title.clone(),
                     kind: call.kind,
                     asker: None,
                 })),
                 Ruling::Deny(why) => {
-                    judged.push(result(call.call.clone(), ToolStatus::Denied, &why));
+                    judged.push(result(call.call.clone(), ToolStatus::Denied, why));
                 }
             }
             entries.push(entry(ToolUse {
@@ -465,5 +467,13 @@ pub(crate) fn title_of(text: &str) -> String {
         "Untitled".to_owned()
     } else {
         title
+    }
+}
+
+/// Whether an answer may count for later calls. What nothing contains is asked about every time.
+fn memory(ruling: &Ruling, is_uncontained: bool) -> Memory {
+    match ruling {
+        Ruling::Ask(memory) if !is_uncontained => *memory,
+        Ruling::Allow(_) | Ruling::Ask(_) | Ruling::Deny(_) => Memory::None,
     }
 }

@@ -100,11 +100,13 @@ fn command(line: &str, state: &SessionState) -> Command {
     }
 }
 
-/// `write:c1` is a call `c1` of `write`; `read:c1!` is one that a hook refuses.
+/// `write:c1` is a call `c1` of `write`; `read:c1!` is one that a hook refuses, `bash:c1?` one that
+/// nothing would contain.
 fn proposed(word: &str) -> Proposed {
     let (name, call) = word.split_once(':').unwrap();
     let refused = call.ends_with('!').then(|| "a hook said no".to_owned());
-    let call = call.trim_end_matches('!');
+    let is_uncontained = call.ends_with('?');
+    let call = call.trim_end_matches(['!', '?']);
     Proposed {
         call: CallId::new(call),
         name: name.to_owned(),
@@ -115,6 +117,7 @@ fn proposed(word: &str) -> Proposed {
         content: Vec::new(),
         ruled: Ruled::Silent,
         refused,
+        is_uncontained,
     }
 }
 
@@ -300,6 +303,40 @@ finish r
     rejected: its time has passed
 finish x
     tool.result x Completed
+",
+    );
+}
+
+#[test]
+fn d_04_a_call_that_nothing_would_contain_is_asked_about_whatever_the_rules_allow() {
+    check(
+        "
+prompt go
+    notice
+    session.updated
+    user.message go
+    turn.started 1
+mode bypass
+    mode.changed bypass
+propose bash:a bash:b?
+    tool.use a
+    tool.use b
+    permission.asked b
+answer allow_always
+    permission.answered Denied
+    tool.result b Denied
+propose bash:c?
+    tool.use c
+    permission.asked c
+answer allow_once
+    permission.answered Allowed
+finish c
+    tool.result c Completed
+mode plan
+    mode.changed plan
+propose bash:d?
+    tool.use d
+    tool.result d Denied
 ",
     );
 }

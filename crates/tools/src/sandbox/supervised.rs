@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::cage::Cage;
 use super::supervisor::{Ending, Order};
 use super::{Exit, tree};
 
@@ -31,11 +33,18 @@ pub struct Ordered<'a> {
     pub cwd: BorrowedFd<'a>,
     /// All the variables that it sees.
     pub environment: &'a [(String, String)],
+    /// The program that supervises: [`OURSELVES`], or its like in tests.
+    pub program: &'a Path,
     /// What makes this program a supervisor: [`super::supervisor::ARGUMENT`], or its like in tests.
     pub supervisor: &'a [String],
     /// How long it may take.
     pub time_max: Duration,
+    /// What it is shut in.
+    pub cage: Option<&'a Cage>,
 }
+
+/// This program, even if another file lies at its path by now.
+pub const OURSELVES: &str = "/proc/self/exe";
 
 /// What takes output as it comes.
 pub type Sink<'a> = dyn FnMut(&[u8]) + Send + 'a;
@@ -48,7 +57,7 @@ pub type Sink<'a> = dyn FnMut(&[u8]) + Send + 'a;
 pub async fn supervise(ordered: Ordered<'_>, sink: &mut Sink<'_>) -> io::Result<Exit> {
     let mark = uuid::Uuid::new_v4().simple().to_string();
     let mut running = Running::start(&ordered, &mark)?;
-    running.give(ordered.command).await?;
+    running.give(&ordered).await?;
     let is_in_time = running.follow(ordered.time_max, sink).await;
     let ending = running.ending(sink).await;
     match (is_in_time, ending) {
@@ -81,8 +90,7 @@ struct Running {
 
 impl Running {
     fn start(ordered: &Ordered<'_>, mark: &str) -> io::Result<Self> {
-        // Ourselves, even if another file lies at our path by now.
-        let mut supervisor = Command::new("/proc/self/exe")
+        let mut supervisor = Command::new(ordered.program)
             .args(ordered.supervisor)
             .current_dir(format!("/proc/self/fd/{}", ordered.cwd.as_raw_fd()))
             .env_clear()
@@ -105,9 +113,11 @@ impl Running {
         })
     }
 
-    async fn give(&mut self, command: &str) -> io::Result<()> {
-        let command = command.to_owned();
-        let mut line = serde_json::to_vec(&Order { command })?;
+    async fn give(&mut self, ordered: &Ordered<'_>) -> io::Result<()> {
+        let mut line = serde_json::to_vec(&Order {
+            command: ordered.command.to_owned(),
+            cage: ordered.cage.cloned(),
+        })?;
         line.push(b'\n');
         match &mut self.control {
             Some(control) => control.write_all(&line).await,

@@ -16,7 +16,11 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
 
-use super::tree;
+use super::cage::Cage;
+use super::control_group::ControlGroup;
+use super::launch::{self, Caged};
+use super::put_back::Remembered;
+use super::{inside, tree};
 
 /// What makes this program a supervisor.
 pub const ARGUMENT: &str = "supervise-command";
@@ -32,6 +36,8 @@ const SWEEP_EVERY: Duration = Duration::from_millis(5);
 pub(super) struct Order {
     /// For the shell.
     pub(super) command: String,
+    /// What it is shut in.
+    pub(super) cage: Option<Cage>,
 }
 
 /// How the command ended.
@@ -46,10 +52,14 @@ pub(super) enum Ending {
     NotStarted(i32),
 }
 
-/// Supervises, if that is what the arguments say; gives the code to exit with.
+/// Supervises, or goes where commands are shut in, if that is what the arguments say; gives the
+/// code to exit with.
 #[must_use]
 pub fn take_over(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Option<ExitCode> {
     let asked = arguments.nth(1)?;
+    if asked == inside::ARGUMENT {
+        return Some(inside::take_over(arguments));
+    }
     (asked == ARGUMENT).then(run)
 }
 
@@ -67,14 +77,21 @@ fn supervise() -> io::Result<()> {
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
     let order = read_order()?;
-    let shell = match start(&order.command) {
-        Ok(shell) => Pid::from_child(&shell),
+    let group = order.cage.as_ref().and_then(ControlGroup::enter);
+    let started = start(&order);
+    // What was started stays in it.
+    let _group = group.map(ControlGroup::leave);
+    let caged = match started {
+        Ok(caged) => caged,
         Err(error) => {
             return report(&Ending::NotStarted(
                 error.raw_os_error().unwrap_or_default(),
             ));
         }
     };
+    let shell = Pid::from_child(&caged.child);
+    // It ends when those inside have, and takes them along when it is ended.
+    let outside = caged.stands_outside.then_some(shell);
     let (over, is_over) = mpsc::sync_channel(2);
     let left = over.clone();
     std::thread::spawn(move || {
@@ -84,10 +101,10 @@ fn supervise() -> io::Result<()> {
     });
     std::thread::spawn(move || {
         let _ = is_over.recv();
-        tree::signal_descendants(own, Signal::TERM);
+        tree::signal_descendants(own, Signal::TERM, outside);
         std::thread::sleep(TERM_TIME);
         loop {
-            tree::signal_descendants(own, Signal::KILL);
+            tree::signal_descendants(own, Signal::KILL, None);
             std::thread::sleep(SWEEP_EVERY);
         }
     });
@@ -103,6 +120,10 @@ fn supervise() -> io::Result<()> {
             Err(_) => break,
         }
     }
+    for line in caged.remembered.iter().flat_map(Remembered::put_back) {
+        // Where the command printed; whoever reads that should know.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
     report(&ending)
 }
 
@@ -114,12 +135,20 @@ fn read_order() -> io::Result<Order> {
 
 /// Starts the command in `bash`, or where there is none in `sh`. It has no input, and prints both
 /// streams to where we would complain, so that they keep their order.
-fn start(command: &str) -> io::Result<Child> {
-    let found = shell("bash", command);
-    match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => shell("sh", command),
-        started => started,
+fn start(order: &Order) -> io::Result<Caged> {
+    if let Some(cage) = &order.cage {
+        return launch::start(cage, &order.command);
     }
+    let child = match shell("bash", &order.command) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => shell("sh", &order.command),
+        started => started,
+    };
+    Ok(Caged {
+        child: child?,
+        stands_outside: false,
+        _scratch: None,
+        remembered: None,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]

@@ -6,8 +6,9 @@ use std::fs;
 use rustix::process::{Pid, Signal};
 
 /// Sends `signal` to every descendant of `ancestor`, wherever they went: a process can leave its
-/// group and its session, but not its parents, as long as one of them collects orphans.
-pub(super) fn signal_descendants(ancestor: Pid, signal: Signal) {
+/// group and its session, but not its parents, as long as one of them collects orphans. The one to
+/// `spare` gets none.
+pub(super) fn signal_descendants(ancestor: Pid, signal: Signal, spare: Option<Pid>) {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for pid in pids() {
         if let Some(parent) = parent(pid) {
@@ -17,8 +18,10 @@ pub(super) fn signal_descendants(ancestor: Pid, signal: Signal) {
     let mut found = vec![ancestor];
     while let Some(pid) = found.pop() {
         for child in children.remove(&pid).unwrap_or_default() {
-            // One that has ended meanwhile is what was wanted.
-            let _ = rustix::process::kill_process(child, signal);
+            if spare != Some(child) {
+                // One that has ended meanwhile is what was wanted.
+                let _ = rustix::process::kill_process(child, signal);
+            }
             found.push(child);
         }
     }
@@ -39,6 +42,20 @@ pub(super) fn signal_marked(name: &str, value: &str, signal: Signal) {
             let _ = rustix::process::kill_process(pid, signal);
         }
     }
+}
+
+/// Processes and threads that this user has, on the whole machine.
+pub(super) fn tasks_of_this_user() -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::getuid().as_raw();
+    let own = pids().filter_map(|pid| {
+        let directory = format!("/proc/{}", pid.as_raw_nonzero());
+        let is_own = fs::metadata(&directory).is_ok_and(|metadata| metadata.uid() == user);
+        // A directory has a link for each of those in it, and two of its own.
+        let tasks = fs::metadata(format!("{directory}/task"));
+        is_own.then(|| tasks.map_or(1, |tasks| tasks.nlink().saturating_sub(2).max(1)))
+    });
+    own.sum()
 }
 
 fn pids() -> impl Iterator<Item = Pid> {

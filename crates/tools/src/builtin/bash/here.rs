@@ -37,12 +37,15 @@ async fn run(input: &Input, call: &ShellCall) -> Outcome {
             return Outcome::failed(format!("The command cannot run in {cwd}: {error}."));
         }
     };
+    let cage = call.shell.cage(&call.roots, call.grants).await;
     let ordered = Ordered {
         command: &input.command,
         cwd: cwd.as_fd(),
         environment: call.shell.environment(),
+        program: call.shell.program(),
         supervisor: call.shell.supervisor(),
         time_max: input.time_max(),
+        cage: cage.as_ref(),
     };
     let output = Watched::new(Output::new(call.shell.outputs().to_owned()));
     let mut sink = |more: &[u8]| output.push(more);

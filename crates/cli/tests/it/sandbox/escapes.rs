@@ -1,0 +1,185 @@
+//! Every attempt of `escapes.py` ends as the table in the guide says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::json;
+use testkit::Home;
+use testkit::home::read_file;
+use tokio::net::{TcpListener, UdpSocket, UnixListener};
+use tokio::process::{Child, Command};
+
+use super::{AS_NOBODY, furnished, give_away, is_root, printed, program_for_all};
+
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/sandbox.md");
+
+/// Small, so that reaching them takes no time.
+const PROCESSES: u64 = 300;
+const MEMORY_BYTES: u64 = 1024 * 1024 * 1024;
+const FILE_BYTES: u64 = 1024 * 1024;
+
+/// Who runs it.
+#[derive(Clone, Copy, PartialEq)]
+enum User {
+    /// Whoever runs the tests: root, on many machines that do nothing else.
+    Own,
+    Ordinary,
+}
+
+/// What there is to reach outside.
+struct Outside {
+    tcp: TcpListener,
+    udp: std::sync::Arc<UdpSocket>,
+    _paths: UnixListener,
+    _names: std::os::unix::net::UnixListener,
+    name: String,
+    process: Child,
+}
+
+impl Outside {
+    async fn of(home: &Home, user: User) -> Self {
+        use std::os::linux::net::SocketAddrExt as _;
+        let path = home.user_dir().join("outside/agent.sock");
+        let paths = UnixListener::bind(&path).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
+        let name = format!("escapes-{}", home.user_dir().display()).replace('/', "-");
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+        let udp = std::sync::Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let echo = std::sync::Arc::clone(&udp);
+        tokio::spawn(async move {
+            let mut bytes = [0; 64];
+            while let Ok((count, from)) = echo.recv_from(&mut bytes).await {
+                let _ = echo.send_to(&bytes[..count], from).await;
+            }
+        });
+        let mut sleep = match user {
+            User::Ordinary if is_root() => {
+                let mut command = Command::new(AS_NOBODY[0]);
+                command.args(&AS_NOBODY[1..]).arg("sleep");
+                command
+            }
+            User::Own | User::Ordinary => Command::new("sleep"),
+        };
+        Self {
+            tcp: TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            udp,
+            _paths: paths,
+            _names: std::os::unix::net::UnixListener::bind_addr(&address).unwrap(),
+            name,
+            process: sleep.arg("600").kill_on_drop(true).spawn().unwrap(),
+        }
+    }
+}
+
+/// Runs the attempts in `layer`; gives what came of each.
+async fn attempts(layer: &str, user: User) -> BTreeMap<String, String> {
+    // Not the one of some version manager in a home, which an ordinary user cannot run.
+    let mut home = furnished("/usr/bin/python3 escapes.py", layer)
+        .env("FASTNESS_LIMITS_COMMAND_PROCESSES_MAX", PROCESSES)
+        .env("FASTNESS_LIMITS_COMMAND_MEMORY_BYTES_MAX", MEMORY_BYTES)
+        .env("FASTNESS_LIMITS_COMMAND_FILE_BYTES_MAX", FILE_BYTES);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/escapes.py");
+    home.write("escapes.py", &read_file(Path::new(script)).unwrap());
+    std::fs::create_dir(home.data_dir()).unwrap();
+    std::fs::set_permissions(
+        home.data_dir(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o700),
+    )
+    .unwrap();
+    std::fs::write(home.data_dir().join("token"), "sesame").unwrap();
+    let outside = Outside::of(&home, user).await;
+    let facts = json!({
+        "home": home.user_dir(),
+        "data": home.data_dir(),
+        "outside": home.user_dir().join("outside"),
+        "workspace": home.workspace(),
+        "tcp": outside.tcp.local_addr().unwrap().port(),
+        "udp": outside.udp.local_addr().unwrap().port(),
+        "abstract": outside.name,
+        "process": outside.process.id(),
+        "processes": PROCESSES,
+        "memory": MEMORY_BYTES,
+        "file": FILE_BYTES,
+    });
+    home.write("escapes.json", &facts.to_string());
+    if user == User::Ordinary && is_root() {
+        let program = program_for_all(&home);
+        home = home.binary_at(program).under(AS_NOBODY);
+        give_away(home.workspace().parent().unwrap());
+    }
+    let said = printed(&home).await;
+    if layer != "off" {
+        let hooks = home.workspace().join(".git/hooks");
+        assert_eq!(hooks.read_dir().unwrap().count(), 0, "{layer}: {said}");
+        assert_eq!(
+            home.read(".git/config").as_deref(),
+            Some("[core]\n"),
+            "{layer}"
+        );
+        let mine = home.user_dir().join("outside/mine");
+        assert_eq!(read_file(&mine).as_deref(), Some("mine"), "{layer}");
+    }
+    let lines = said.lines().filter_map(|line| line.split_once(": "));
+    lines
+        .map(|(attempt, outcome)| (attempt.to_owned(), outcome.to_owned()))
+        .collect()
+}
+
+/// What the guide's table says: for each attempt its outcome by column.
+fn table() -> BTreeMap<String, [String; 3]> {
+    let guide = read_file(Path::new(GUIDE)).unwrap();
+    let rows = guide.lines().filter_map(|line| {
+        let cells = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        let cells: Vec<&str> = cells.split(" | ").collect();
+        let [attempt, bubblewrap, landlock, neither] = cells[..] else {
+            return None;
+        };
+        let outcome = |cell: &str| cell.split('`').nth(1).map(str::to_owned);
+        let outcomes = [outcome(bubblewrap)?, outcome(landlock)?, outcome(neither)?];
+        Some((attempt.to_owned(), outcomes))
+    });
+    rows.collect()
+}
+
+async fn check(layer: &str, column: usize, user: User) {
+    let table = table();
+    let mut found = attempts(layer, user).await;
+    for (attempt, outcomes) in &table {
+        // Some kernels refuse by themselves.
+        if outcomes[column] == "depends" {
+            found.insert(attempt.clone(), "depends".to_owned());
+        }
+    }
+    let expected = table.iter();
+    let expected: BTreeMap<_, _> = expected
+        .map(|(attempt, outcomes)| (attempt.clone(), outcomes[column].clone()))
+        .collect();
+    assert!(expected.len() > 35, "the guide's table is not there");
+    assert_eq!(found, expected, "{layer}");
+}
+
+#[tokio::test]
+async fn no_attempt_gets_out_of_bubblewrap() {
+    check("auto", 0, User::Own).await;
+}
+
+#[tokio::test]
+async fn no_attempt_of_an_ordinary_user_gets_out_of_bubblewrap() {
+    check("auto", 0, User::Ordinary).await;
+}
+
+#[tokio::test]
+async fn no_attempt_gets_further_with_landlock_alone_than_the_guide_says() {
+    check("landlock", 1, User::Own).await;
+}
+
+#[tokio::test]
+async fn no_attempt_of_an_ordinary_user_gets_further_with_landlock_alone_than_the_guide_says() {
+    check("landlock", 1, User::Ordinary).await;
+}
+
+#[tokio::test]
+async fn without_a_sandbox_the_attempts_of_an_ordinary_user_get_out() {
+    check("off", 2, User::Ordinary).await;
+}

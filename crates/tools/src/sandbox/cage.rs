@@ -1,0 +1,80 @@
+//! What a command is shut in: the form in which the supervisor is told.
+//!
+//! A [`Cage`] is made by [`Sandbox::cage`](super::Sandbox::cage) of what [`places`](super::places)
+//! found, and carried out by [`bubblewrap`](super::bubblewrap) and [`inside`](super::inside).
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Rights of one command beyond those that every command has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    /// It may reach the network.
+    pub network: bool,
+}
+
+/// What a command is shut in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cage {
+    pub(super) layer: Layer,
+    pub(super) places: Places,
+    pub(super) network: bool,
+    pub(super) bounds: Bounds,
+}
+
+/// What keeps it in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Layer {
+    /// Namespaces made by bubblewrap, with Landlock and a filter of system calls inside.
+    Bubblewrap {
+        /// The program.
+        program: PathBuf,
+    },
+    /// Landlock and a filter of system calls alone.
+    Landlock,
+}
+
+/// What a command sees of the disk, and what of it it may change. Nothing else is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Places {
+    /// Can be read, and programs in them run.
+    pub(super) see: Vec<Shown>,
+    /// Can be changed too.
+    pub(super) change: Vec<Shown>,
+    /// Within those: directories out of sight.
+    pub(super) hide: Vec<PathBuf>,
+    /// Within those: files out of sight.
+    pub(super) hide_files: Vec<PathBuf>,
+    /// All that is out of sight, without links.
+    pub(super) apart: Vec<PathBuf>,
+    /// Within what can be changed: what must stay as it is.
+    pub(super) keep: Vec<PathBuf>,
+    /// Directories of that kind that are not there yet, and must not be made.
+    pub(super) keep_out: Vec<PathBuf>,
+    /// Directories that are there, with nothing in them but what is shown.
+    pub(super) bare: Vec<PathBuf>,
+    /// Links at the top, as `bin` to `usr/bin`: where, and to what.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+}
+
+/// A directory or file, and under which name it is seen.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Shown {
+    /// The name.
+    pub(super) at: PathBuf,
+    /// What it really is: a path without links.
+    pub(super) real: PathBuf,
+}
+
+/// How much a command may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// Bytes of memory that one process may fill.
+    pub memory_bytes: u64,
+    /// Bytes of the largest file it may write.
+    pub file_bytes: u64,
+}

@@ -1,0 +1,210 @@
+//! Which system calls a command may make: a list of those that it may not.
+//!
+//! A list of what is allowed would be shorter to reason about, and would break a program with every
+//! new kernel. What stands here either leads out of the cage or is for administrators only.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, sock_filter,
+};
+
+/// Who decides what sockets reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// A namespace or the person does: sockets of the usual kinds can be made.
+    Usual,
+    /// Nobody else does, and the network was granted: no sockets that have a path.
+    NetworkOnly,
+    /// Nobody else does: none can be made, only pairs.
+    PairsOnly,
+}
+
+/// Calls that are refused with `EPERM`.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes, also those that are not below us.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Mounts, roots and namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // Files by their number, past every path.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // Keys of the user or the session.
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // The kernel and the machine.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_kexec_file_load,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Calls that this kernel pretends not to know, so that programs take the older one.
+const UNKNOWN: &[libc::c_long] = &[
+    // Its flags lie in memory, where no filter sees them.
+    libc::SYS_clone3,
+    // It makes sockets, and opens files, past every filter.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// New namespaces, by `clone`.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Typing on behalf of whoever sits at a terminal.
+const TYPING: [u32; 2] = [0x5412, 0x541c];
+
+/// Filters this thread, and all that it becomes or starts. There is no way back.
+///
+/// # Errors
+/// If the kernel does not take the filter.
+pub(super) fn apply(sockets: Sockets) -> io::Result<()> {
+    for program in [other_numbers(), unknown()?, refused(sockets)?] {
+        seccompiler::apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn refused(sockets: Sockets) -> io::Result<BpfProgram> {
+    let mut rules = always(REFUSED);
+    let mut new_namespaces = Vec::new();
+    for bit in (0..31).map(|shift| 1 << shift) {
+        if NAMESPACES & bit != 0 {
+            let bit = u64::from(bit.cast_unsigned());
+            new_namespaces.push(rule([(0, SeccompCmpOp::MaskedEq(bit), bit)])?);
+        }
+    }
+    rules.insert(libc::SYS_clone, new_namespaces);
+    let typing = TYPING.map(|request| rule([(1, SeccompCmpOp::Eq, u64::from(request))]));
+    let typing: io::Result<Vec<SeccompRule>> = typing.into_iter().collect();
+    rules.insert(libc::SYS_ioctl, typing?);
+    let families: &[libc::c_int] = match sockets {
+        Sockets::Usual => &[
+            libc::AF_UNIX,
+            libc::AF_INET,
+            libc::AF_INET6,
+            libc::AF_NETLINK,
+        ],
+        Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::PairsOnly => &[],
+    };
+    // One rule of conditions that all hold: it is none of these.
+    let others = families
+        .iter()
+        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())));
+    let others: Vec<_> = others.collect();
+    let others = match others.is_empty() {
+        true => Vec::new(),
+        false => vec![rule(others)?],
+    };
+    rules.insert(libc::SYS_socket, others);
+    compile(rules, libc::EPERM)
+}
+
+fn unknown() -> io::Result<BpfProgram> {
+    compile(always(UNKNOWN), libc::ENOSYS)
+}
+
+/// Refuses the second set of numbers that x86 has for the same calls.
+fn other_numbers() -> BpfProgram {
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const X32: u32 = 0x4000_0000;
+    let step = |code, k, jt| sock_filter { code, jt, jf: 0, k };
+    let refusal = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    vec![
+        step(LOAD_NUMBER, 0, 0),
+        step(JUMP_IF_AT_LEAST, X32, 1),
+        step(RETURN, libc::SECCOMP_RET_ALLOW, 0),
+        step(RETURN, refusal, 0),
+    ]
+}
+
+fn always(numbers: &[libc::c_long]) -> BTreeMap<i64, Vec<SeccompRule>> {
+    numbers.iter().map(|number| (*number, Vec::new())).collect()
+}
+
+fn rule(conditions: impl IntoIterator<Item = (u8, SeccompCmpOp, u64)>) -> io::Result<SeccompRule> {
+    let conditions = conditions.into_iter().map(|(argument, operator, value)| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+    });
+    let conditions: Result<Vec<_>, _> = conditions.collect();
+    SeccompRule::new(conditions.map_err(io::Error::other)?).map_err(io::Error::other)
+}
+
+fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: libc::c_int) -> io::Result<BpfProgram> {
+    let arch = std::env::consts::ARCH.try_into();
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno.cast_unsigned()),
+        arch.map_err(io::Error::other)?,
+    );
+    let program: Result<BpfProgram, _> = filter.map_err(io::Error::other)?.try_into();
+    program.map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sockets, other_numbers, refused, unknown};
+
+    #[test]
+    fn every_filter_can_be_compiled() {
+        for sockets in [Sockets::Usual, Sockets::NetworkOnly, Sockets::PairsOnly] {
+            assert!(refused(sockets).unwrap().len() > 60, "{sockets:?}");
+        }
+        assert!(unknown().unwrap().len() > 4);
+        assert_eq!(other_numbers().len(), 4);
+    }
+}

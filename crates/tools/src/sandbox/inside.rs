@@ -1,0 +1,119 @@
+//! The last step before a command: this very program, started inside with [`ARGUMENT`], gives up
+//! what is left to give up and becomes the command.
+//!
+//! It fails rather than go on with less: then the command has not begun.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitCode, Stdio};
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
+
+use super::cage::Bounds;
+use super::filter::{self, Sockets};
+use super::ruleset::Rules;
+
+/// What makes this program step inside; one more argument says how.
+pub(super) const ARGUMENT: &str = "enter-sandbox";
+
+/// The code of a command that could not begin, as programs that start others use it.
+const NOT_BEGUN: u8 = 126;
+
+/// What is to be done inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    /// What to become: the first of these that is there. Its arguments are those that are left.
+    pub(super) programs: Vec<String>,
+    /// What may be opened.
+    pub(super) rules: Rules,
+    /// Whether the network was granted.
+    pub(super) network: bool,
+    /// How much may be taken.
+    pub(super) bounds: Bounds,
+}
+
+/// Steps inside: `arguments` are how, and those of the command. Returns only the code of a failure.
+#[must_use]
+pub(super) fn take_over(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let entry = arguments.next().unwrap_or_default();
+    let Err(error) = enter(&entry.to_string_lossy(), &arguments.collect::<Vec<_>>());
+    complain(&error);
+    ExitCode::from(NOT_BEGUN)
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "this process's stderr is the command's output"
+)]
+fn complain(error: &io::Error) {
+    eprintln!("[the sandbox could not be entered: {error}]");
+}
+
+fn enter(entry: &str, arguments: &[OsString]) -> io::Result<Infallible> {
+    let entry: Entry = serde_json::from_str(entry)?;
+    bound(&entry.bounds)?;
+    give_up_capabilities()?;
+    rustix::thread::set_no_new_privs(true)?;
+    entry.rules.apply()?;
+    filter::apply(match (entry.rules.is_alone, entry.network) {
+        (false, _) => Sockets::Usual,
+        (true, true) => Sockets::NetworkOnly,
+        (true, false) => Sockets::PairsOnly,
+    })?;
+    become_one_of(&entry.programs, arguments)
+}
+
+fn bound(bounds: &Bounds) -> io::Result<()> {
+    for (resource, most) in [
+        (Resource::Nproc, bounds.processes),
+        (Resource::Data, bounds.memory_bytes),
+        (Resource::Fsize, bounds.file_bytes),
+        // What a process had in memory is nobody's business.
+        (Resource::Core, 0),
+    ] {
+        // Nobody can raise what is lower already.
+        let already = rustix::process::getrlimit(resource).maximum;
+        let most = already.map_or(most, |already| already.min(most));
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(resource, limit)?;
+    }
+    Ok(())
+}
+
+/// Gives up what root can do beyond other users, so that it is root in name only.
+fn give_up_capabilities() -> io::Result<()> {
+    for capability in CapabilitySet::all().iter() {
+        // Only root may, and only root needs to.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    // There is nothing in it unless somebody started us with it.
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(rustix::thread::set_capabilities(None, none)?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]
+fn become_one_of(programs: &[String], arguments: &[OsString]) -> io::Result<Infallible> {
+    let mut error = io::Error::from(io::ErrorKind::NotFound);
+    for program in programs {
+        error = std::process::Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .exec();
+        if error.kind() != io::ErrorKind::NotFound {
+            break;
+        }
+    }
+    Err(error)
+}

@@ -1,0 +1,300 @@
+//! What of the disk a command sees: found anew for each, since disks change.
+//!
+//! The system is shown as it is, except for what runs (`/run`, `/tmp`, `/var`), what belongs to
+//! others (`/home`, `/root`) and known secrets; of the person's home what [`Home`] tells. On top come
+//! the session's roots, which can be changed. What is hidden stays so whatever else is said.
+
+mod git;
+mod sockets;
+
+use std::path::{Path, PathBuf};
+
+use super::bubblewrap::SCRATCH;
+use super::cage::{Places, Shown};
+use super::home::{CARGO_SECRETS, Home, names_in};
+
+/// Directories at the top that are not shown, or made anew.
+const NOT_SHOWN: &[&str] = &[
+    "boot",
+    "dev",
+    "home",
+    "lost+found",
+    "media",
+    "mnt",
+    "proc",
+    "root",
+    "run",
+    "tmp",
+    "var",
+];
+
+/// What is out of sight in a system that is shown: root could read it, and others may be able to.
+const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/NetworkManager",
+    "/etc/docker",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/openvpn",
+    "/etc/rancher",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+];
+
+/// What is shown of directories that are not: where some systems keep all their programs.
+const SYSTEM_NEEDED: &[&str] = &["/run/current-system"];
+
+/// What the places are made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    /// The session's directories.
+    pub(super) roots: &'a [PathBuf],
+    /// What nobody may see.
+    pub(super) hidden: &'a [PathBuf],
+    /// The person's home.
+    pub(super) home: Option<&'a Path>,
+    /// Whether it is somebody else's: then only its tool chains are shown.
+    pub(super) is_guest: bool,
+    /// Where tool chains are, by the variables that are passed on.
+    pub(super) tools: &'a [PathBuf],
+    /// What the operator shows beyond that.
+    pub(super) read: &'a [PathBuf],
+    /// What the operator lets commands change beyond that.
+    pub(super) write: &'a [PathBuf],
+    /// What the operator hides.
+    pub(super) hide: &'a [PathBuf],
+    /// Whether names are resolved and addresses reached.
+    pub(super) network: bool,
+}
+
+/// Looks around on the disk. Blocks.
+pub(super) fn find(ground: &Ground<'_>) -> Places {
+    let hidden = ground.hidden.iter().chain(ground.hide);
+    let mut finder = Finder {
+        home: ground.home.and_then(real),
+        hidden: hidden.filter_map(|path| real(path)).collect(),
+        places: Places::default(),
+    };
+    finder.system(ground.network);
+    let covers_home = finder.roots(ground.roots);
+    finder.home(match (ground.is_guest, covers_home) {
+        (true, _) => Plain::NotShown,
+        (false, true) => Plain::Changed,
+        (false, false) => Plain::Seen,
+    });
+    finder.tools(ground.tools);
+    for path in ground.read {
+        finder.see(path);
+    }
+    for path in ground.write {
+        finder.change(path);
+    }
+    let secrets = SYSTEM_SECRETS.iter().map(Path::new);
+    for path in secrets.chain(finder.hidden.clone().iter().map(PathBuf::as_path)) {
+        finder.mask(path);
+    }
+    let named: Vec<&PathBuf> = ground.read.iter().chain(ground.write).collect();
+    for socket in sockets::listening() {
+        if !named.contains(&&socket) {
+            finder.mask(&socket);
+        }
+    }
+    finder.places
+}
+
+/// `path` without those `apart` from it: itself if there are none in it, else what is in it.
+pub(super) fn without(path: &Path, apart: &[PathBuf]) -> Vec<PathBuf> {
+    if apart.iter().any(|apart| path.starts_with(apart)) {
+        return Vec::new();
+    }
+    if !apart.iter().any(|apart| apart.starts_with(path)) {
+        return vec![path.to_owned()];
+    }
+    let inside = names_in(path);
+    // What a link leads to is shown where it is, or not at all.
+    let inside = inside.into_iter().filter(|path| !path.is_symlink());
+    inside.flat_map(|path| without(&path, apart)).collect()
+}
+
+/// What becomes of plain names in the home.
+#[derive(Clone, Copy)]
+enum Plain {
+    NotShown,
+    Seen,
+    Changed,
+}
+
+struct Finder {
+    home: Option<PathBuf>,
+    hidden: Vec<PathBuf>,
+    places: Places,
+}
+
+impl Finder {
+    fn system(&mut self, network: bool) {
+        for path in names_in(Path::new("/")) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| NOT_SHOWN.contains(&name)) {
+                if path.is_dir() && path != Path::new(SCRATCH) {
+                    self.places.bare.push(path);
+                }
+                continue;
+            }
+            if let Ok(to) = std::fs::read_link(&path) {
+                self.places.links.push((path, to));
+            } else if path.is_dir() {
+                self.see(&path);
+            }
+        }
+        for path in SYSTEM_NEEDED {
+            self.see(Path::new(path));
+        }
+        // Often a link into `/run`.
+        let resolver = real(Path::new("/etc/resolv.conf")).filter(|_| network);
+        if let Some(path) = resolver.filter(|path| !path.starts_with("/etc")) {
+            self.see(&path);
+        }
+    }
+
+    /// Says whether the home lies in one of the roots: then not all of it can be changed.
+    fn roots(&mut self, roots: &[PathBuf]) -> bool {
+        let mut covers_home = false;
+        for root in roots {
+            let Some(found) = real(root) else { continue };
+            let home = self.home.as_ref();
+            if found == Path::new("/") || home.is_some_and(|home| home.starts_with(&found)) {
+                covers_home = true;
+                continue;
+            }
+            if self.is_hidden(&found) {
+                continue;
+            }
+            // Under the name that was given, and the one that programs find out.
+            let given = Some(root).filter(|root| **root != found);
+            for at in given.into_iter().chain([&found]) {
+                self.places.change.push(shown(at, &found));
+                git::protect(at, &mut self.places);
+            }
+        }
+        covers_home
+    }
+
+    fn home(&mut self, plainly: Plain) {
+        let Some(path) = self.home.clone() else {
+            return;
+        };
+        self.places.bare.push(path.clone());
+        let Home {
+            plain,
+            needed,
+            hidden,
+        } = Home::look(&path);
+        for path in &plain {
+            match plainly {
+                Plain::Changed => self.change(path),
+                Plain::Seen => self.see(path),
+                Plain::NotShown => {}
+            }
+        }
+        for path in &needed {
+            self.see(path);
+        }
+        for path in &hidden {
+            self.mask(path);
+        }
+    }
+
+    fn tools(&mut self, tools: &[PathBuf]) {
+        for path in tools {
+            let Some(found) = real(path).filter(|found| found.is_dir()) else {
+                continue;
+            };
+            let is_seen = |shown: &Shown| found.starts_with(&shown.real) && shown.at == shown.real;
+            let everything = ["/tmp", "/run", "/var/tmp"].map(PathBuf::from);
+            let mut kept = everything.iter().chain(&self.home);
+            if self.places.see.iter().any(is_seen) || kept.any(|kept| kept.starts_with(&found)) {
+                continue;
+            }
+            self.see(path);
+            for name in CARGO_SECRETS {
+                self.mask(&path.join(name));
+            }
+        }
+    }
+
+    fn see(&mut self, path: &Path) {
+        let found = self.found(path);
+        self.places.see.extend(found);
+    }
+
+    fn change(&mut self, path: &Path) {
+        let found = self.found(path);
+        self.places.change.extend(found);
+    }
+
+    /// What of `path` can be shown: all, or what is in it and is not the home.
+    fn found(&self, path: &Path) -> Vec<Shown> {
+        let Some(found) = real(path) else {
+            return Vec::new();
+        };
+        if self.is_hidden(&found) {
+            return Vec::new();
+        }
+        let home: Vec<PathBuf> = self.home.iter().cloned().collect();
+        if home.iter().any(|home| home.starts_with(&found)) {
+            let parts = without(&found, &home);
+            return parts.iter().map(|part| shown(part, part)).collect();
+        }
+        vec![shown(path, &found)]
+    }
+
+    fn is_hidden(&self, found: &Path) -> bool {
+        self.hidden.iter().any(|hidden| found.starts_with(hidden))
+    }
+
+    /// Puts `path` out of sight wherever it would be seen.
+    fn mask(&mut self, path: &Path) {
+        let Some(found) = real(path) else { return };
+        let Places { see, change, .. } = &mut self.places;
+        see.retain(|shown| !shown.real.starts_with(&found));
+        change.retain(|shown| !shown.real.starts_with(&found));
+        let mut masked: Vec<PathBuf> = Vec::new();
+        for shown in see.iter().chain(change.iter()) {
+            if let Ok(rest) = found.strip_prefix(&shown.real) {
+                masked.push(shown.at.join(rest));
+            }
+        }
+        masked.sort();
+        masked.dedup();
+        if masked.is_empty() {
+            return;
+        }
+        match found.is_dir() {
+            true => self.places.hide.extend(masked),
+            false => self.places.hide_files.extend(masked),
+        }
+        self.places.apart.push(found);
+    }
+}
+
+fn shown(at: &Path, real: &Path) -> Shown {
+    Shown {
+        at: at.to_owned(),
+        real: real.to_owned(),
+    }
+}
+
+/// Where `path` leads, if something is there.
+fn real(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}
+
+#[cfg(test)]
+mod tests;

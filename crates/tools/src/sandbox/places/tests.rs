@@ -1,0 +1,168 @@
+//! Stories of what a command sees.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::cage::Shown;
+use super::{Ground, find, without};
+
+/// A home with a project and a data directory in it.
+struct Scene {
+    place: tempfile::TempDir,
+    home: PathBuf,
+    hidden: [PathBuf; 1],
+}
+
+impl Scene {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().canonicalize().unwrap().join("home");
+        for directory in ["work/src", ".ssh", ".cargo/bin", "data"] {
+            fs::create_dir_all(home.join(directory)).unwrap();
+        }
+        fs::write(home.join(".cargo/credentials.toml"), "x").unwrap();
+        Self {
+            place,
+            hidden: [home.join("data")],
+            home,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().canonicalize().unwrap().join(name)
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        Ground {
+            roots: &[],
+            hidden: &self.hidden,
+            home: Some(&self.home),
+            is_guest: false,
+            tools: &[],
+            read: &[],
+            write: &[],
+            hide: &[],
+            network: false,
+        }
+    }
+}
+
+fn holds(shown: &[Shown], path: &Path) -> bool {
+    shown.iter().any(|shown| path.starts_with(&shown.at))
+}
+
+#[test]
+fn the_root_can_be_changed_the_rest_of_the_home_seen_and_secrets_neither() {
+    let scene = Scene::new();
+    let root = scene.path("home/work/src");
+    let places = find(&Ground {
+        roots: std::slice::from_ref(&root),
+        ..scene.ground()
+    });
+    assert!(holds(&places.change, &root));
+    assert!(!holds(&places.change, &scene.path("home/work")));
+    assert!(holds(&places.see, &scene.path("home/work")));
+    assert!(holds(&places.see, &scene.path("home/.cargo/bin")));
+    assert!(holds(&places.see, Path::new("/usr/bin")));
+    for secret in ["home/.ssh", "home/data"] {
+        assert!(!holds(&places.see, &scene.path(secret)), "{secret}");
+    }
+    for place in ["/run", "/root", "/home", "/var/lib"] {
+        assert!(!holds(&places.see, Path::new(place)), "{place}");
+    }
+    let token = scene.path("home/.cargo/credentials.toml");
+    assert!(places.hide_files.contains(&token));
+}
+
+#[test]
+fn a_home_that_is_the_root_stays_a_home() {
+    let scene = Scene::new();
+    let roots = [scene.path("home")];
+    let places = find(&Ground {
+        roots: &roots,
+        ..scene.ground()
+    });
+    assert!(holds(&places.change, &scene.path("home/work")));
+    for kept in ["home", "home/.ssh", "home/.cargo", "home/data"] {
+        assert!(!holds(&places.change, &scene.path(kept)), "{kept}");
+    }
+    let places = find(&Ground {
+        is_guest: true,
+        ..scene.ground()
+    });
+    assert!(!holds(&places.see, &scene.path("home/work")));
+    assert!(holds(&places.see, &scene.path("home/.cargo")));
+}
+
+#[test]
+fn what_is_hidden_stays_so_whatever_else_is_said() {
+    let scene = Scene::new();
+    let inside = [scene.path("home/data"), scene.path("home/work")];
+    let hide = [scene.path("home/work/src")];
+    let places = find(&Ground {
+        roots: &inside,
+        read: &inside,
+        write: &inside,
+        hide: &hide,
+        ..scene.ground()
+    });
+    assert!(!holds(&places.see, &inside[0]) && !holds(&places.change, &inside[0]));
+    assert!(places.hide.contains(&hide[0]));
+    // Landlock leaves it out instead.
+    fs::write(scene.path("home/work/notes"), "").unwrap();
+    let left = without(&inside[1], &places.apart);
+    assert_eq!(left, [scene.path("home/work/notes")]);
+}
+
+#[test]
+fn a_variable_that_names_the_home_or_more_shows_nothing() {
+    let scene = Scene::new();
+    let tools = ["home", "home/.ssh/.."].map(|name| scene.path(name));
+    let tools = [&tools[..], &["/", "/tmp"].map(PathBuf::from)].concat();
+    let places = find(&Ground {
+        tools: &tools,
+        ..scene.ground()
+    });
+    assert!(!holds(&places.see, &scene.path("home/.ssh")));
+}
+
+#[test]
+fn a_repository_keeps_its_hooks_and_settings_also_where_there_are_none_yet() {
+    let scene = Scene::new();
+    let roots = [scene.path("home/work")];
+    let git = roots[0].join(".git");
+    fs::create_dir_all(git.join("modules/lib/hooks")).unwrap();
+    for file in ["HEAD", "config", "modules/lib/config"] {
+        fs::write(git.join(file), "").unwrap();
+    }
+    let places = find(&Ground {
+        roots: &roots,
+        ..scene.ground()
+    });
+    for kept in ["config", "modules/lib/config", "modules/lib/hooks"] {
+        assert!(places.keep.contains(&git.join(kept)), "{kept}");
+    }
+    assert!(places.keep_out.contains(&git.join("hooks")));
+    // A link could lead to what can be changed.
+    std::os::unix::fs::symlink("../hooks-of-mine", git.join("hooks")).unwrap();
+    let places = find(&Ground {
+        roots: &roots,
+        ..scene.ground()
+    });
+    assert!(places.keep.contains(&git));
+}
+
+#[test]
+fn a_socket_in_what_is_shown_is_out_of_sight_unless_it_is_named() {
+    let scene = Scene::new();
+    let path = scene.path("home/work/agent.sock");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let places = find(&scene.ground());
+    assert!(places.hide_files.contains(&path));
+    let read = [path.clone()];
+    let places = find(&Ground {
+        read: &read,
+        ..scene.ground()
+    });
+    assert!(!places.hide_files.contains(&path));
+}
