@@ -9,6 +9,7 @@ use domain::limits::{HOOK_TEXT_BYTES_MAX, STOP_BLOCKS_MAX};
 use llm::{Chunk, Message, ToolCall};
 use serde_json::{Map, Value, json};
 use tools::Outcome;
+use tools::sandbox::Grants;
 
 use super::compact::Why;
 use super::{Stopped, Turn, overhead, specs, unless_cancelled};
@@ -51,6 +52,8 @@ impl Turn {
         let library = Arc::clone(&project.library);
         let toolbox = self.toolbox.clone().with_library(library);
         let toolbox = toolbox.with_agents(project.agents.clone());
+        let network = project.rules.grants_network();
+        let toolbox = toolbox.with_grants(Grants { network });
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
