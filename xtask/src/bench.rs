@@ -15,6 +15,7 @@ mod sockets;
 mod startup;
 mod stream;
 mod table;
+mod tools;
 mod turn;
 
 use std::path::PathBuf;
@@ -49,6 +50,9 @@ const NETGUARD: &str = "netguard";
 /// The word that asks for turns with a model behind HTTP.
 const TURN: &str = "turn";
 
+/// The word that asks for what tools cost.
+const TOOLS: &str = "tools";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -71,6 +75,8 @@ struct Plan {
     netguard: bool,
     /// Turns beside their floor instead of the whole.
     turn: bool,
+    /// What tools cost instead of the whole.
+    tools: bool,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -122,6 +128,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         netguard::GROUPS
     } else if plan.turn {
         turn::GROUPS
+    } else if plan.tools {
+        tools::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -178,6 +186,7 @@ impl Plan {
             stream: false,
             netguard: false,
             turn: false,
+            tools: false,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -197,6 +206,7 @@ impl Plan {
                 STREAM => plan.stream = true,
                 NETGUARD => plan.netguard = true,
                 TURN => plan.turn = true,
+                TOOLS => plan.tools = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

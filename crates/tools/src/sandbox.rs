@@ -13,6 +13,7 @@ mod found;
 mod home;
 mod inside;
 mod launch;
+mod piped;
 mod places;
 mod put_back;
 mod ruleset;
@@ -23,6 +24,7 @@ mod warden;
 
 pub use cage::{Bounds, Cage, Grants};
 pub use found::{Found, Sandbox, SandboxMode, SandboxSettings};
+pub use piped::{Piped, PipedProgram};
 pub use supervised::{OURSELVES, Ordered, Sink, supervise};
 
 use std::io;

@@ -131,6 +131,12 @@ impl Shell {
         }
     }
 
+    /// The sandbox, if there is to be one.
+    #[must_use]
+    pub fn sandbox(&self) -> Option<&Sandbox> {
+        self.sandbox.as_ref()
+    }
+
     pub(crate) async fn cage(&self, roots: &Roots, grants: Grants) -> Option<Cage> {
         self.sandbox.as_ref()?.cage(roots, grants).await
     }

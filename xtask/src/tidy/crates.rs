@@ -24,7 +24,10 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     // For tests only: nobody may use it, so it may use whatever it likes.
     ("testkit", EVERYTHING),
     // Not shipped: it runs what tests are made of for longer than tests may.
-    ("xtask", &["domain", "journal", "netguard", "testkit"]),
+    (
+        "xtask",
+        &["domain", "journal", "netguard", "testkit", "tools"],
+    ),
 ];
 
 const EVERYTHING: &[&str] = &[

@@ -14,6 +14,7 @@ use tokio::time::{Duration, timeout};
 use crate::support::{binary, serve_with};
 
 mod escapes;
+mod piped;
 
 /// An ordinary user, on every machine.
 const NOBODY: u32 = 65_534;

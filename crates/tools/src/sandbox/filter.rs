@@ -82,6 +82,16 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
+/// Calls that are refused besides where there is no namespace of the command's own: memory, queues
+/// and semaphores that all programs of a user share.
+const REFUSED_ALONE: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+];
+
 /// Calls that this kernel pretends not to know, so that programs take the older one.
 const UNKNOWN: &[libc::c_long] = &[
     // Its flags lie in memory, where no filter sees them.
@@ -117,6 +127,12 @@ pub(super) fn apply(sockets: Sockets) -> io::Result<()> {
 
 fn refused(sockets: Sockets) -> io::Result<BpfProgram> {
     let mut rules = always(REFUSED);
+    if sockets != Sockets::Usual {
+        rules.append(&mut always(REFUSED_ALONE));
+        // The limits of others; one's own are those of nobody in particular.
+        let of_others = rule([(0, SeccompCmpOp::Ne, 0)])?;
+        rules.insert(libc::SYS_prlimit64, vec![of_others]);
+    }
     let mut new_namespaces = Vec::new();
     for bit in (0..31).map(|shift| 1 << shift) {
         if NAMESPACES & bit != 0 {

@@ -21,13 +21,15 @@ use super::ruleset::Rules;
 pub(super) const ARGUMENT: &str = "enter-sandbox";
 
 /// The code of a command that could not begin, as programs that start others use it.
-const NOT_BEGUN: u8 = 126;
+pub(super) const NOT_BEGUN: u8 = 126;
 
 /// What is to be done inside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     /// What to become: the first of these that is there. Its arguments are those that are left.
     pub(super) programs: Vec<String>,
+    /// Whether it has the input that we have, or none.
+    pub(super) is_spoken_to: bool,
     /// What may be opened.
     pub(super) rules: Rules,
     /// Whether the network was granted.
@@ -64,7 +66,7 @@ fn enter(entry: &str, arguments: &[OsString]) -> io::Result<Infallible> {
         (true, true) => Sockets::NetworkOnly,
         (true, false) => Sockets::PairsOnly,
     })?;
-    become_one_of(&entry.programs, arguments)
+    become_one_of(&entry, arguments)
 }
 
 fn bound(bounds: &Bounds) -> io::Result<()> {
@@ -104,13 +106,15 @@ fn give_up_capabilities() -> io::Result<()> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]
-fn become_one_of(programs: &[String], arguments: &[OsString]) -> io::Result<Infallible> {
+fn become_one_of(entry: &Entry, arguments: &[OsString]) -> io::Result<Infallible> {
     let mut error = io::Error::from(io::ErrorKind::NotFound);
-    for program in programs {
-        error = std::process::Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .exec();
+    for program in &entry.programs {
+        let mut command = std::process::Command::new(program);
+        command.args(arguments);
+        if !entry.is_spoken_to {
+            command.stdin(Stdio::null());
+        }
+        error = command.exec();
         if error.kind() != io::ErrorKind::NotFound {
             break;
         }

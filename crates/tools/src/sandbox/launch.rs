@@ -1,8 +1,7 @@
 //! Starting a command in its cage: the supervisor's side.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -41,40 +40,66 @@ pub(super) struct Caged {
     pub(super) remembered: Option<Remembered>,
 }
 
-/// Starts `command` in a shell, printing to where we complain.
+impl Caged {
+    /// One that is shut in nothing.
+    pub(super) fn free(child: Child) -> Self {
+        Self {
+            child,
+            stands_outside: false,
+            _scratch: None,
+            remembered: None,
+        }
+    }
+}
+
+/// What is to run.
+pub(super) enum Wanted<'a> {
+    /// A command for a shell, without input, printing to where we complain.
+    Command(&'a str),
+    /// A program and its arguments, with our own input and output.
+    Program(&'a [String]),
+}
+
+/// Starts what is wanted in `cage`.
 ///
 /// # Errors
 /// If it cannot be started.
-pub(super) fn start(cage: &Cage, command: &str) -> io::Result<Caged> {
-    let programs = SHELLS.map(str::to_owned).to_vec();
-    let cwd = std::env::current_dir()?;
+pub(super) fn start(cage: &Cage, wanted: &Wanted<'_>) -> io::Result<Caged> {
     match &cage.layer {
         Layer::Bubblewrap { program } => {
             let entry = Entry {
-                programs,
+                programs: wanted.programs(),
+                is_spoken_to: wanted.is_spoken_to(),
                 rules: rules_inside(cage),
                 network: cage.network,
                 bounds: cage.bounds,
             };
+            // Ourselves, wherever we are, and whatever is there by now.
+            let ourselves = own_program()?;
+            let (at, input, _open) = match wanted {
+                Wanted::Command(_) => (0, Stdio::from(ourselves), None),
+                // Its input is taken. This one stays open in it, for nothing but to be run.
+                Wanted::Program(_) => {
+                    let open = rustix::io::dup(ourselves)?;
+                    (open.as_raw_fd(), Stdio::inherit(), Some(open))
+                }
+            };
             let mut outer = new_command(program);
             outer
-                .args(bubblewrap::arguments(cage, &cwd))
-                // Ourselves, wherever we are, and whatever is there by now.
-                .arg("/proc/self/fd/0")
-                .stdin(Stdio::from(File::from(own_program()?)))
+                .args(bubblewrap::arguments(cage, &std::env::current_dir()?))
+                .arg(format!("/proc/self/fd/{at}"))
                 .env("TMPDIR", SCRATCH);
             Ok(Caged {
-                child: spawn(outer, &entry, command)?,
                 stands_outside: true,
-                _scratch: None,
-                remembered: None,
+                ..Caged::free(spawn(outer, &entry, wanted, input)?)
             })
         }
         Layer::Landlock => {
             let scratch = Scratch::new()?;
             let remembered = Remembered::of(&cage.places);
             let entry = Entry {
-                programs,
+                programs: wanted.programs(),
+                is_spoken_to: wanted.is_spoken_to(),
                 rules: rules_alone(cage, &scratch.path),
                 network: cage.network,
                 bounds: Bounds {
@@ -84,14 +109,41 @@ pub(super) fn start(cage: &Cage, command: &str) -> io::Result<Caged> {
                 },
             };
             let mut outer = new_command(Path::new(OURSELVES));
-            outer.stdin(Stdio::null()).env("TMPDIR", &scratch.path);
+            outer.env("TMPDIR", &scratch.path);
+            let input = match wanted {
+                Wanted::Command(_) => Stdio::null(),
+                Wanted::Program(_) => Stdio::inherit(),
+            };
             Ok(Caged {
-                child: spawn(outer, &entry, command)?,
-                stands_outside: false,
                 _scratch: Some(scratch),
                 remembered: Some(remembered),
+                ..Caged::free(spawn(outer, &entry, wanted, input)?)
             })
         }
+    }
+}
+
+/// Starts a program that is shut in nothing, with our own input and output.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn start_free(words: &[String]) -> io::Result<Caged> {
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::NotFound)?;
+    let mut command = new_command(Path::new(program));
+    let child = command.args(arguments).process_group(0).spawn();
+    child.map(Caged::free)
+}
+
+impl Wanted<'_> {
+    fn programs(&self) -> Vec<String> {
+        match self {
+            Self::Command(_) => SHELLS.map(str::to_owned).to_vec(),
+            Self::Program(words) => words.iter().take(1).cloned().collect(),
+        }
+    }
+
+    fn is_spoken_to(&self) -> bool {
+        matches!(self, Self::Program(_))
     }
 }
 
@@ -129,17 +181,27 @@ fn new_command(program: &Path) -> Command {
     Command::new(program)
 }
 
-fn spawn(mut outer: Command, entry: &Entry, command: &str) -> io::Result<Child> {
+fn spawn(
+    mut outer: Command,
+    entry: &Entry,
+    wanted: &Wanted<'_>,
+    input: Stdio,
+) -> io::Result<Child> {
     let output = || Ok::<_, io::Error>(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
     outer
         .arg(inside::ARGUMENT)
         .arg(serde_json::to_string(entry)?)
-        .args(["-c", command])
+        .stdin(input)
         // A script that signals its own group does not mean us.
-        .process_group(0)
-        .stdout(output()?)
-        .stderr(output()?)
-        .spawn()
+        .process_group(0);
+    match wanted {
+        Wanted::Command(command) => outer
+            .args(["-c", command])
+            .stdout(output()?)
+            .stderr(output()?),
+        Wanted::Program(words) => outer.args(words.iter().skip(1)),
+    };
+    outer.spawn()
 }
 
 /// Enough of this program to run it.

@@ -13,17 +13,27 @@ use std::process::{Child, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Deserialize, Serialize};
 
 use super::cage::Cage;
-use super::control_group::ControlGroup;
+use super::control_group::{ControlGroup, Left};
 use super::launch::{self, Caged};
 use super::put_back::Remembered;
 use super::{inside, tree};
 
 /// What makes this program a supervisor.
 pub const ARGUMENT: &str = "supervise-command";
+
+/// What makes this program the supervisor of one that is spoken to.
+pub(super) const PROGRAM_ARGUMENT: &str = "supervise-program";
+
+/// How long a program that is spoken to gets to end by itself when nobody speaks any more.
+const GOODBYE_TIME: Duration = Duration::from_millis(500);
+
+/// Bytes of an order that is read: some thousands of paths.
+const ORDER_BYTES_MAX: usize = 1024 * 1024;
 
 /// How long processes get to put things in order once they are asked to end.
 const TERM_TIME: Duration = Duration::from_millis(200);
@@ -36,6 +46,15 @@ const SWEEP_EVERY: Duration = Duration::from_millis(5);
 pub(super) struct Order {
     /// For the shell.
     pub(super) command: String,
+    /// What it is shut in.
+    pub(super) cage: Option<Cage>,
+}
+
+/// A program that a supervisor is to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ProgramOrder {
+    /// It, and its arguments.
+    pub(super) words: Vec<String>,
     /// What it is shut in.
     pub(super) cage: Option<Cage>,
 }
@@ -60,6 +79,9 @@ pub fn take_over(mut arguments: impl Iterator<Item = std::ffi::OsString>) -> Opt
     if asked == inside::ARGUMENT {
         return Some(inside::take_over(arguments));
     }
+    if asked == PROGRAM_ARGUMENT {
+        return Some(supervise_program().unwrap_or(ExitCode::FAILURE));
+    }
     (asked == ARGUMENT).then(run)
 }
 
@@ -72,31 +94,84 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn supervise() -> io::Result<()> {
-    // Away from a terminal, where a program might ask for a password and wait for ever.
-    let _ = rustix::process::setsid();
-    let own = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(own))?;
-    let order = read_order()?;
-    let group = order.cage.as_ref().and_then(ControlGroup::enter);
-    let started = start(&order);
-    // What was started stays in it.
-    let _group = group.map(ControlGroup::leave);
-    let caged = match started {
-        Ok(caged) => caged,
+    let own = stand_apart()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    let order: Order = serde_json::from_str(&line)?;
+    let caged = match within_bounds(order.cage.as_ref(), || start(&order)) {
+        Ok(started) => started,
         Err(error) => {
             return report(&Ending::NotStarted(
                 error.raw_os_error().unwrap_or_default(),
             ));
         }
     };
+    let ending = see_to_the_end(own, &caged.0, || {
+        // Nothing more is ordered; this returns when nobody is there to do so.
+        let _ = io::stdin().lock().read(&mut [0]);
+    });
+    report(&ending)
+}
+
+/// Runs a program that is spoken to, and ends as it does.
+fn supervise_program() -> io::Result<ExitCode> {
+    let own = stand_apart()?;
+    let order: ProgramOrder = serde_json::from_slice(&read_line_only()?)?;
+    let caged = within_bounds(order.cage.as_ref(), || match &order.cage {
+        Some(cage) => launch::start(cage, &launch::Wanted::Program(&order.words)),
+        None => launch::start_free(&order.words),
+    });
+    let caged = match caged {
+        Ok(caged) => caged,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "[it could not be started: {error}]");
+            return Ok(ExitCode::from(inside::NOT_BEGUN));
+        }
+    };
+    let ending = see_to_the_end(own, &caged.0, || {
+        let stdin = io::stdin();
+        // Its input is its own business; ours is only whether anybody is left to write it.
+        let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
+        let _ = rustix::event::poll(&mut watched, None);
+        std::thread::sleep(GOODBYE_TIME);
+    });
+    Ok(match ending {
+        Ending::Code(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
+        Ending::Signal(signal) => ExitCode::from(128 | u8::try_from(signal).unwrap_or_default()),
+        Ending::NotStarted(_) => ExitCode::FAILURE,
+    })
+}
+
+/// Gets away from a terminal, where a program might ask for a password and wait for ever, and
+/// collects orphans from now on.
+fn stand_apart() -> io::Result<Pid> {
+    let _ = rustix::process::setsid();
+    let own = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(own))?;
+    Ok(own)
+}
+
+/// Starts something in a control group of its own, where that is needed and possible.
+fn within_bounds(
+    cage: Option<&Cage>,
+    start: impl FnOnce() -> io::Result<Caged>,
+) -> io::Result<(Caged, Option<Left>)> {
+    let group = cage.and_then(ControlGroup::enter);
+    let started = start();
+    // What was started stays in it.
+    let left = group.map(ControlGroup::leave);
+    Ok((started?, left))
+}
+
+/// Waits for the end of `caged`, or until `nobody_cares` returns, and ends all that is left then.
+fn see_to_the_end(own: Pid, caged: &Caged, nobody_cares: impl FnOnce() + Send + 'static) -> Ending {
     let shell = Pid::from_child(&caged.child);
     // It ends when those inside have, and takes them along when it is ended.
     let outside = caged.stands_outside.then_some(shell);
     let (over, is_over) = mpsc::sync_channel(2);
     let left = over.clone();
     std::thread::spawn(move || {
-        // Nothing more is ordered; this returns when nobody is there to do so.
-        let _ = io::stdin().lock().read(&mut [0]);
+        nobody_cares();
         let _ = left.send(());
     });
     std::thread::spawn(move || {
@@ -124,31 +199,35 @@ fn supervise() -> io::Result<()> {
         // Where the command printed; whoever reads that should know.
         let _ = writeln!(io::stderr(), "{line}");
     }
-    report(&ending)
+    ending
 }
 
-fn read_order() -> io::Result<Order> {
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+/// Reads one line and not a byte more: the rest is for somebody else.
+fn read_line_only() -> io::Result<Vec<u8>> {
+    let stdin = io::stdin();
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < ORDER_BYTES_MAX {
+        match rustix::io::read(stdin.as_fd(), &mut byte)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ if byte == *b"\n" => return Ok(line),
+            _ => line.extend(byte),
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
 }
 
 /// Starts the command in `bash`, or where there is none in `sh`. It has no input, and prints both
 /// streams to where we would complain, so that they keep their order.
 fn start(order: &Order) -> io::Result<Caged> {
     if let Some(cage) = &order.cage {
-        return launch::start(cage, &order.command);
+        return launch::start(cage, &launch::Wanted::Command(&order.command));
     }
     let child = match shell("bash", &order.command) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => shell("sh", &order.command),
         started => started,
     };
-    Ok(Caged {
-        child: child?,
-        stands_outside: false,
-        _scratch: None,
-        remembered: None,
-    })
+    child.map(Caged::free)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]
