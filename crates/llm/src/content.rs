@@ -24,7 +24,7 @@ const IMAGE_KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/w
 /// The parts of a prompt. One of plain text is one part, its text; what no model can be given is
 /// named instead.
 pub(crate) fn parts<'a>(text: &'a str, blocks: &'a [Value]) -> Vec<Part<'a>> {
-    if blocks.iter().all(|block| kind(block) == "text") {
+    if is_plain(blocks) {
         return vec![Part::Text(text.into())];
     }
     let mut parts: Vec<Part<'a>> = blocks.iter().map(part).collect();
@@ -43,6 +43,11 @@ impl Part<'_> {
             Self::Image { .. } => false,
         }
     }
+}
+
+/// Whether a prompt is nothing but its text.
+pub(crate) fn is_plain(blocks: &[Value]) -> bool {
+    blocks.iter().all(|block| kind(block) == "text")
 }
 
 /// The type of a content block. It is nearly always the first field, and each prompt of the

@@ -2,42 +2,29 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::content::{self, Part};
 use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
-use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
+use crate::model::{Message, ModelRequest, ToolCall, ToolOutcome, ToolSpec};
 use crate::schema::Schema;
 
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
-    let request = asked.request;
-    let mut messages = Vec::with_capacity(request.messages.len() + 1);
-    if !request.system.is_empty() {
-        messages.push(Said::of(
-            "system",
-            Content::Text(Cow::from(&request.system)),
-        ));
-    }
-    for message in request.messages.iter() {
-        match message {
-            Message::User { text, blocks } => {
-                messages.push(Said::of("user", user_content(text, blocks)));
-            }
-            Message::Assistant { text, calls } => messages.push(assistant(text, calls)),
-            Message::ToolResults(outcomes) => add_results(outcomes, asked.extras, &mut messages),
-        }
-    }
-    let tools = request.tools.iter().filter(|_| asked.extras.tools);
+    let tools = asked.request.tools.iter().filter(|_| asked.extras.tools);
     dialect::written(&Body {
         model: asked.model,
         stream: true,
         stream_options: StreamOptions {
             include_usage: true,
         },
-        messages,
+        messages: Messages {
+            request: asked.request,
+            extras: asked.extras,
+        },
         tools: tools.map(tool).collect(),
     })
 }
@@ -47,9 +34,42 @@ struct Body<'a> {
     model: &'a str,
     stream: bool,
     stream_options: StreamOptions,
-    messages: Vec<Said<'a>>,
+    messages: Messages<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Function<'a>>,
+}
+
+/// All that was said, each message written before the next is looked at.
+struct Messages<'a> {
+    request: &'a ModelRequest,
+    extras: Extras,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { request, extras } = self;
+        let mut messages = serializer.serialize_seq(None)?;
+        if !request.system.is_empty() {
+            let system = Content::Text(Cow::from(&request.system));
+            messages.serialize_element(&Said::of("system", system))?;
+        }
+        for message in request.messages.iter() {
+            match message {
+                Message::User { text, blocks } => {
+                    messages.serialize_element(&Said::of("user", user_content(text, blocks)))?;
+                }
+                Message::Assistant { text, calls } => {
+                    messages.serialize_element(&assistant(text, calls))?;
+                }
+                Message::ToolResults(outcomes) => {
+                    for result in results(outcomes, *extras) {
+                        messages.serialize_element(&result)?;
+                    }
+                }
+            }
+        }
+        messages.end()
+    }
 }
 
 #[derive(Serialize)]
@@ -127,6 +147,9 @@ impl<'a> Said<'a> {
 }
 
 fn user_content<'a>(text: &'a str, blocks: &'a [Value]) -> Content<'a> {
+    if content::is_plain(blocks) {
+        return Content::Text(text.into());
+    }
     let mut parts = content::parts(text, blocks);
     if let [Part::Text(text)] = parts.as_mut_slice() {
         return Content::Text(std::mem::take(text));
@@ -169,8 +192,9 @@ fn call(call: &ToolCall) -> Call<'_> {
 }
 
 /// What tools found. Only a user's message has images, so one with them follows.
-fn add_results<'a>(outcomes: &'a [ToolOutcome], extras: Extras, messages: &mut Vec<Said<'a>>) {
-    let mut seen: Vec<ContentPart<'a>> = Vec::new();
+fn results(outcomes: &[ToolOutcome], extras: Extras) -> Vec<Said<'_>> {
+    let mut messages = Vec::with_capacity(outcomes.len());
+    let mut seen: Vec<ContentPart<'_>> = Vec::new();
     for outcome in outcomes {
         let (content, images) = content::found_or_failed(outcome, extras);
         messages.push(Said {
@@ -184,6 +208,7 @@ fn add_results<'a>(outcomes: &'a [ToolOutcome], extras: Extras, messages: &mut V
         seen.insert(0, part(words));
         messages.push(Said::of("user", Content::Parts(seen)));
     }
+    messages
 }
 
 fn tool(tool: &ToolSpec) -> Function<'_> {
