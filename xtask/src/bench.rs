@@ -15,6 +15,7 @@ mod sockets;
 mod startup;
 mod stream;
 mod table;
+mod turn;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,6 +46,9 @@ const EDGE: &str = "edge";
 /// The word that asks for the guard of the network.
 const NETGUARD: &str = "netguard";
 
+/// The word that asks for turns with a model behind HTTP.
+const TURN: &str = "turn";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -65,6 +69,8 @@ struct Plan {
     stream: bool,
     /// The guard of the network instead of the program.
     netguard: bool,
+    /// Turns beside their floor instead of the whole.
+    turn: bool,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -114,6 +120,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         stream::GROUPS
     } else if plan.netguard {
         netguard::GROUPS
+    } else if plan.turn {
+        turn::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -169,6 +177,7 @@ impl Plan {
             edge: false,
             stream: false,
             netguard: false,
+            turn: false,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -187,6 +196,7 @@ impl Plan {
                 EDGE => plan.edge = true,
                 STREAM => plan.stream = true,
                 NETGUARD => plan.netguard = true,
+                TURN => plan.turn = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

@@ -37,6 +37,8 @@ usage: cargo xtask COMMAND
     --quick, --only WORD, --bin PATH as above
   bench stream    measure turns per second, long turns, many who watch, replay
     --quick, --only WORD, --bin PATH as above
+  bench turn      measure turns with a model behind HTTP, beside asking that model directly
+    --quick, --only WORD, --bin PATH as above
   bench journal   measure the journal beside what the disk and the parser can do
     --quick       fewer rounds and a session of 100 MB instead of 1 GB
     --only WORD   only the groups whose name contains WORD

@@ -10,6 +10,7 @@ pub mod command;
 pub mod context;
 pub mod hooks;
 mod one_model;
+pub mod permissions;
 pub mod project;
 pub mod prompt;
 pub mod report;
@@ -26,6 +27,7 @@ pub use report::{Context, Finished, Note, Proposal, Report, TurnEnd, Verdict};
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
+pub use tools::touched::Touched;
 pub use tools::web::Web;
 pub use tools::{
     Outcome, Running, Toolbox, agents, client_side, library, progress, roots::Roots, seen::Seen,

@@ -33,6 +33,7 @@ pub use file::{FILE_NAME, ProjectFile};
 pub use surveys::Surveys;
 
 use crate::hooks::Hooks;
+use crate::permissions::Rules;
 use crate::settings::FileSettings;
 use surveys::Survey;
 use terrain::Terrain;
@@ -75,6 +76,8 @@ pub struct Project {
     pub agent_problems: Vec<String>,
     /// All hooks that run: the project's, then the operator's, who so see what will happen.
     pub hooks: Hooks,
+    /// All rules about tools: the operator's, and what counts of the project's.
+    pub rules: Rules,
     /// What the model is told of all this; empty if there is nothing.
     pub prompt: Arc<str>,
 }
@@ -282,6 +285,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         agent_files: found.sources,
         agent_problems: found.problems,
         hooks,
+        rules: Rules::new(&operator.settings.permissions, &own.permissions),
         prompt: prompt.into(),
     };
     (project, stamps)

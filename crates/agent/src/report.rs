@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::context::Plan;
+use crate::permissions::Ruled;
 
 /// Something for the session to store. The session handles reports in the order they were sent.
 pub enum Report {
@@ -105,6 +106,8 @@ pub struct Proposal {
     pub locations: Vec<ToolLocation>,
     /// What it would do to them.
     pub content: Vec<Value>,
+    /// What rules say of it, as it is now.
+    pub ruled: Ruled,
     /// Why it must not run, if a hook says so. It is not judged then.
     pub refused: Option<String>,
     /// Where the decision goes.

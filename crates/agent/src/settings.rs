@@ -10,10 +10,12 @@ mod schema;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::limits::{DESCRIPTION_CHARS_MAX, HOOKS_MAX};
+use domain::limits::{DESCRIPTION_CHARS_MAX, HOOKS_MAX, RULES_MAX};
 use serde::Deserialize;
 use toml::Table;
 use tools::agents::{Agent, tool_name};
+
+use crate::permissions::Rule;
 
 pub use hook::{Hook, Matcher, OnFailure};
 pub use schema::{Trust, trust};
@@ -109,11 +111,11 @@ impl Default for ContextSettings {
 #[serde(default)]
 pub struct PermissionSettings {
     /// What runs unasked.
-    pub allow: Vec<String>,
+    pub allow: Vec<Rule>,
     /// What is asked about, whatever else is set.
-    pub ask: Vec<String>,
+    pub ask: Vec<Rule>,
     /// What never runs.
-    pub deny: Vec<String>,
+    pub deny: Vec<Rule>,
 }
 
 /// Which models, and where they are.
@@ -173,11 +175,21 @@ impl FileSettings {
         if hooks.len() > HOOKS_MAX {
             return Err(wrong(&format!("there are more than {HOOKS_MAX} hooks")));
         }
+        let permissions: PermissionSettings = part(table, "permissions")?;
+        let PermissionSettings { allow, ask, deny } = &permissions;
+        if [allow, ask, deny]
+            .iter()
+            .any(|rules| rules.len() > RULES_MAX)
+        {
+            return Err(wrong(&format!(
+                "there are more than {RULES_MAX} rules in a list"
+            )));
+        }
         Ok(Self {
             hooks,
             agents: part(table, "agents")?,
             context: part(table, "context")?,
-            permissions: part(table, "permissions")?,
+            permissions,
             models: part(table, "models")?,
         })
     }

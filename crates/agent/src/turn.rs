@@ -11,11 +11,12 @@ mod hooked;
 mod question;
 mod summary;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::event::{MessageKind, StopReason};
 use domain::{FailureKind, TurnError, TurnId};
-use llm::{Catalog, Model, ModelError, ModelStop, ToolSpec};
+use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
@@ -233,9 +234,18 @@ fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
     let spec = |tool: &dyn tools::Tool| ToolSpec {
         name: tool.name().to_owned(),
         description: toolbox.describe(tool),
-        input_schema: tool.input_schema(),
+        input_schema: schema(tool),
     };
     toolbox.tools().map(spec).collect()
+}
+
+/// The schema of a built-in tool, which is the same in every session and written down once.
+fn schema(tool: &dyn tools::Tool) -> Schema {
+    static WRITTEN: Mutex<BTreeMap<&str, Schema>> = Mutex::new(BTreeMap::new());
+    // The map is whole at every step, so a panic elsewhere does not spoil it.
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let schema = written.entry(tool.name());
+    schema.or_insert_with(|| tool.input_schema().into()).clone()
 }
 
 /// The failure of a turn whose task ended without saying how.
@@ -247,8 +257,7 @@ pub fn vanished() -> TurnError {
 /// About how many tokens stand beside the conversation in every call.
 fn overhead(system: &str, tools: &[ToolSpec]) -> u64 {
     let tool_bytes = |tool: &ToolSpec| {
-        let schema = tool.input_schema.to_string();
-        tool.name.len() + tool.description.len() + schema.len()
+        tool.name.len() + tool.description.len() + tool.input_schema.as_str().len()
     };
     tokens_in(system.len() + tools.iter().map(tool_bytes).sum::<usize>())
 }

@@ -237,9 +237,9 @@ pub(crate) struct AskArgs {
     /// Continue this session.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<SessionId>,
-    /// Permit a tool: its name, or `tool(pattern)` with `*` for anything. May be repeated.
+    /// Permit a tool: its name, or `tool(pattern)` as in the settings. May be repeated.
     #[arg(long, value_name = "RULE")]
-    pub(crate) allow: Vec<crate::rule::Rule>,
+    pub(crate) allow: Vec<agent::permissions::Rule>,
     /// Cancel and fail after this time.
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,

@@ -6,6 +6,7 @@
 //! rule allowed it; 130 after Ctrl-C.
 
 mod keyboard;
+mod permits;
 mod screen;
 mod tally;
 
@@ -24,6 +25,7 @@ use wire::acp::TurnState;
 use wire::rpc::code;
 
 use self::keyboard::Keyboard;
+use self::permits::Permits;
 use self::screen::{Screen, Sinks};
 use self::tally::Tally;
 use crate::args::AskArgs;
@@ -68,6 +70,7 @@ struct Asking<'a> {
     interrupts: Signal,
     deadline: Option<Instant>,
     tally: Tally,
+    permits: Permits,
     keyboard: Option<Keyboard>,
     /// The question that a person is looking at; nothing else is read meanwhile.
     question: Option<Ask>,
@@ -131,6 +134,7 @@ impl<'a> Asking<'a> {
             interrupts,
             deadline,
             tally: Tally::default(),
+            permits: Permits::new(&args.allow, &settings.cwd),
             keyboard: is_person_here.then(Keyboard::new),
             question: None,
             stopping: None,
@@ -205,7 +209,7 @@ impl<'a> Asking<'a> {
     /// Answers by the rules; without one that permits, a person is asked, else it is denied.
     fn asked(&mut self, mut ask: Ask, screen: &mut Screen) -> io::Result<()> {
         let call = self.tally.whole(&ask.call);
-        if self.args.allow.iter().any(|rule| rule.permits(&call)) {
+        if self.permits.cover(&call) {
             allow(ask);
         } else if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
             keyboard.forget();

@@ -10,7 +10,6 @@ mod fetch;
 mod logging;
 mod open;
 mod render;
-mod rule;
 mod serve;
 mod sessions;
 mod settings;

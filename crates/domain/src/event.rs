@@ -15,9 +15,9 @@ use crate::ids::{
 mod parts;
 
 pub use parts::{
-    AnswerOutcome, Asker, CompactionKind, HookOutcome, HookPoint, MessageKind, PermissionOption,
-    PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, StopReason, Text, ToolKind,
-    ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
+    AnswerOutcome, Asker, CompactionKind, GroundRule, Grounds, HookOutcome, HookPoint, MessageKind,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, StopReason, Text,
+    ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
 };
 
 /// Declares the event structs and the enum over them from one table of type names.
@@ -157,11 +157,14 @@ events! {
         title: String,
         #[serde(default)]
         kind: ToolKind,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<ToolLocation>,
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        locations: Box<[ToolLocation]>,
         /// What it would do, for a person to see before it runs: ACP tool call content.
         #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
         content: Box<[Value]>,
+        /// Why it runs unasked. Without it a question follows, or it does not run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allowed_by: Option<Box<Grounds>>,
     }
     /// How a tool call ended. Stored before anyone sees it.
     "tool.result" => ToolResult {

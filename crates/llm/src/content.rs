@@ -1,5 +1,7 @@
 //! A prompt's ACP content blocks as the few kinds of parts that models take.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::dialect::Extras;
@@ -8,7 +10,7 @@ use crate::model::ToolOutcome;
 /// What a prompt is made of, for every provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
-    Text(String),
+    Text(Cow<'a, str>),
     /// An image, in base64.
     Image {
         mime: &'a str,
@@ -22,36 +24,56 @@ const IMAGE_KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/w
 /// The parts of a prompt. One of plain text is one part, its text; what no model can be given is
 /// named instead.
 pub(crate) fn parts<'a>(text: &'a str, blocks: &'a [Value]) -> Vec<Part<'a>> {
-    let is_text = |block: &Value| block["type"] == "text";
-    if blocks.iter().all(is_text) {
-        return vec![Part::Text(text.to_owned())];
+    if blocks.iter().all(|block| kind(block) == "text") {
+        return vec![Part::Text(text.into())];
     }
     let mut parts: Vec<Part<'a>> = blocks.iter().map(part).collect();
-    parts.retain(|part| *part != Part::Text(String::new()));
+    parts.retain(|part| !part.is_empty());
     if parts.is_empty() {
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(Part::Text(text.into()));
     }
     parts
 }
 
+impl Part<'_> {
+    /// Whether it is a text without a word.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) => text.is_empty(),
+            Self::Image { .. } => false,
+        }
+    }
+}
+
+/// The type of a content block. It is nearly always the first field, and each prompt of the
+/// conversation is asked for it before every call: comparing is cheaper than hashing.
+pub(crate) fn kind(block: &Value) -> &str {
+    let mut fields = block.as_object().into_iter().flatten();
+    let found = fields.find(|(name, _)| *name == "type");
+    found.and_then(|(_, kind)| kind.as_str()).unwrap_or("")
+}
+
 /// What a model is told of a call's end: words, and images if it is shown those.
-pub(crate) fn found(outcome: &ToolOutcome, extras: Extras) -> (String, Vec<Part<'_>>) {
+pub(crate) fn found(outcome: &ToolOutcome, extras: Extras) -> (Cow<'_, str>, Vec<Part<'_>>) {
     let is_image = |part: &Part<'_>| matches!(part, Part::Image { .. });
     let images: Vec<Part<'_>> = outcome.images.iter().map(part).filter(is_image).collect();
     match extras.images || images.is_empty() {
-        true => (outcome.text.clone(), images),
+        true => (Cow::from(&outcome.text), images),
         false => (
-            format!("{}\n[You cannot see images.]", outcome.text),
+            format!("{}\n[You cannot see images.]", outcome.text).into(),
             Vec::new(),
         ),
     }
 }
 
 /// The same, where an outcome has no other sign that it is a bad one.
-pub(crate) fn found_or_failed(outcome: &ToolOutcome, extras: Extras) -> (String, Vec<Part<'_>>) {
+pub(crate) fn found_or_failed(
+    outcome: &ToolOutcome,
+    extras: Extras,
+) -> (Cow<'_, str>, Vec<Part<'_>>) {
     let (text, images) = found(outcome, extras);
     match outcome.failed {
-        true => (format!("The tool did not succeed: {text}"), images),
+        true => (format!("The tool did not succeed: {text}").into(), images),
         false => (text, images),
     }
 }
@@ -65,13 +87,13 @@ pub(crate) fn is_about_images(said: &str) -> bool {
 
 fn part(block: &Value) -> Part<'_> {
     let field = |name: &str| block[name].as_str().unwrap_or("");
-    match field("type") {
-        "text" => Part::Text(field("text").to_owned()),
+    match kind(block) {
+        "text" => Part::Text(field("text").into()),
         "image" => image(field("mimeType"), field("data"), field("uri")),
         "resource" => resource(&block["resource"]),
-        "resource_link" => Part::Text(format!("[{}]({})", field("name"), field("uri"))),
-        "audio" => Part::Text("[sound, which the model cannot hear]".to_owned()),
-        other => Part::Text(format!("[content of type {other}]")),
+        "resource_link" => Part::Text(format!("[{}]({})", field("name"), field("uri")).into()),
+        "audio" => Part::Text("[sound, which the model cannot hear]".into()),
+        other => Part::Text(format!("[content of type {other}]").into()),
     }
 }
 
@@ -79,11 +101,11 @@ fn resource(resource: &Value) -> Part<'_> {
     let field = |name: &str| resource[name].as_str().unwrap_or("");
     let uri = field("uri");
     match resource["text"].as_str() {
-        Some(text) => Part::Text(format!("<resource uri=\"{uri}\">\n{text}\n</resource>")),
+        Some(text) => Part::Text(format!("<resource uri=\"{uri}\">\n{text}\n</resource>").into()),
         None if field("mimeType").starts_with("image/") => {
             image(field("mimeType"), field("blob"), uri)
         }
-        None => Part::Text(format!("[attached, not text: {uri}]")),
+        None => Part::Text(format!("[attached, not text: {uri}]").into()),
     }
 }
 
@@ -91,7 +113,7 @@ fn image<'a>(mime: &'a str, data: &'a str, uri: &str) -> Part<'a> {
     if !data.is_empty() && IMAGE_KINDS.contains(&mime) {
         return Part::Image { mime, data };
     }
-    Part::Text(format!("[image that the model cannot see: {mime} {uri}]"))
+    Part::Text(format!("[image that the model cannot see: {mime} {uri}]").into())
 }
 
 #[cfg(test)]
@@ -101,7 +123,7 @@ mod tests {
     use super::{Part, parts};
 
     fn text(text: &str) -> Part<'_> {
-        Part::Text(text.to_owned())
+        Part::Text(text.into())
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use domain::limits::MODEL_EVENT_BYTES_MAX;
+use serde::Serialize;
 use wire::lines::LineParser;
 use wire::sse::SseParser;
 
@@ -61,6 +62,13 @@ pub(crate) struct Extras {
     pub(crate) thoughts: bool,
     pub(crate) tools: bool,
     pub(crate) images: bool,
+}
+
+/// `body` as JSON. Dialects describe a request by types that borrow from the conversation: it is
+/// as long as the session, and to make values of it first would cost several times as much.
+pub(crate) fn written(body: &impl Serialize) -> Vec<u8> {
+    // Nothing in a request can fail to be JSON.
+    serde_json::to_vec(body).unwrap_or_default()
 }
 
 #[cfg(test)]

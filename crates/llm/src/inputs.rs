@@ -1,5 +1,7 @@
 //! Tool inputs that come in pieces, and what becomes of them when they are whole.
 
+use std::borrow::Cow;
+
 use domain::limits::{TOOL_CALLS_MAX, TOOL_INPUT_BYTES_MAX};
 use serde_json::Value;
 
@@ -55,16 +57,16 @@ pub(crate) fn complete(name: String, input: String, is_cut_off: bool) -> Option<
 }
 
 /// A call's input as the text that a model wrote.
-pub(crate) fn written(input: &Value) -> String {
+pub(crate) fn written(input: &Value) -> Cow<'_, str> {
     // An input that is a string is what the model wrote when it failed to write JSON.
-    let written = input.as_str().map(str::to_owned);
-    written.unwrap_or_else(|| input.to_string())
+    let written = input.as_str().map(Cow::Borrowed);
+    written.unwrap_or_else(|| input.to_string().into())
 }
 
 /// A call's input for providers that take nothing but objects.
-pub(crate) fn object(input: &Value) -> Value {
+pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
     if input.is_object() {
-        return input.clone();
+        return Cow::Borrowed(input);
     }
-    serde_json::json!({ "input": input })
+    Cow::Owned(serde_json::json!({ "input": input }))
 }

@@ -21,6 +21,7 @@ mod probe;
 mod providers;
 mod refusal;
 mod retry;
+mod schema;
 mod secret;
 mod sources;
 
@@ -32,4 +33,5 @@ pub use model::{
     ToolSpec,
 };
 pub use providers::script::ScriptError;
+pub use schema::Schema;
 pub use secret::Secret;

@@ -11,7 +11,9 @@ use domain::event::Usage;
 use futures_util::Stream;
 use serde_json::Value;
 
+use crate::content;
 use crate::error::ModelError;
+use crate::schema::Schema;
 
 /// The context window of a model of which nothing is known: what most of today's have at least.
 pub const CONTEXT_WINDOW_DEFAULT: u64 = 128_000;
@@ -78,7 +80,7 @@ pub struct ToolSpec {
     /// What it does, for the model.
     pub description: String,
     /// JSON schema of its input.
-    pub input_schema: Value,
+    pub input_schema: Schema,
 }
 
 /// One call of a model.
@@ -96,10 +98,9 @@ impl ModelRequest {
     /// How long the request is, in bytes of text; an image counts as much text as it costs.
     #[must_use]
     pub fn weight(&self) -> u64 {
-        let tools = self
-            .tools
-            .iter()
-            .map(|tool| tool.name.len() + tool.description.len() + json_bytes(&tool.input_schema));
+        let tools = self.tools.iter().map(|tool| {
+            tool.name.len() + tool.description.len() + tool.input_schema.as_str().len()
+        });
         let tools: usize = tools.sum();
         let messages: u64 = self.messages.iter().map(Message::weight).sum();
         self.system.len() as u64 + tools as u64 + messages
@@ -110,7 +111,9 @@ impl Message {
     fn weight(&self) -> u64 {
         match self {
             Self::User { text, blocks } => {
-                let images = blocks.iter().filter(|block| block["type"] == "image");
+                let images = blocks
+                    .iter()
+                    .filter(|block| content::kind(block) == "image");
                 text.len() as u64 + IMAGE_WEIGHT * images.count() as u64
             }
             Self::Assistant { text, calls } => {

@@ -1,19 +1,34 @@
 //! Whether a tool call may run: allow, ask, or deny. Pure.
+//!
+//! [`judge`] puts together what the rules say of a call ([`Ruled`]), the session's mode, and what a
+//! person has allowed for good. A rule that denies beats everything, also the mode `bypass`; a rule
+//! that asks beats all but that and the mode `plan`.
 
-use domain::event::{PermissionOption, PermissionOptionKind};
+use agent::permissions::Ruled;
+use domain::EventSeq;
+use domain::event::{GroundRule, Grounds, PermissionOption, PermissionOptionKind};
 use serde_json::Value;
 
 use crate::mode::Mode;
 
-/// What the rules say about a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is to happen with a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It runs.
-    Allow,
+    /// It runs, for this reason.
+    Allow(Grounds),
     /// A person decides.
-    Ask,
+    Ask(Memory),
     /// It does not run; the reason is for the model.
-    Deny(&'static str),
+    Deny(String),
+}
+
+/// Whether an answer may be for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// It may.
+    Kept,
+    /// It may not: a rule wants every call asked about.
+    None,
 }
 
 /// What a person allows for good by allowing one call always.
@@ -21,8 +36,13 @@ pub enum Ruling {
 pub enum Always {
     /// Every call of this tool.
     Tool(String),
-    /// `bash` with exactly this command: another one may do anything.
-    Command(String),
+    /// `bash` with exactly this command in this directory: another one may do anything.
+    Command {
+        /// The command.
+        command: String,
+        /// Where, if that was said.
+        cwd: Option<String>,
+    },
 }
 
 impl Always {
@@ -30,8 +50,11 @@ impl Always {
     #[must_use]
     pub fn of(tool: &str, input: &Value) -> Self {
         if tool == "bash" {
-            let command = input.get("command").and_then(Value::as_str);
-            return Self::Command(command.unwrap_or_default().to_owned());
+            let text = |field: &str| input.get(field).and_then(Value::as_str);
+            return Self::Command {
+                command: text("command").unwrap_or_default().to_owned(),
+                cwd: text("cwd").map(str::to_owned),
+            };
         }
         Self::Tool(tool.to_owned())
     }
@@ -39,90 +62,89 @@ impl Always {
     fn tool(&self) -> &str {
         match self {
             Self::Tool(tool) => tool,
-            Self::Command(_) => "bash",
+            Self::Command { .. } => "bash",
         }
     }
 }
 
-/// Judges a call that is `wanted` in `mode`, given what a person has allowed for good.
+/// What a person has allowed for good, and with which answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// What.
+    pub what: Always,
+    /// The event of the answer.
+    pub answer: EventSeq,
+}
+
+/// Judges a call that is `wanted` in `mode` and of which the rules say `ruled`, given what a person
+/// has allowed for good.
 #[must_use]
-pub fn judge(mode: Mode, wanted: &Always, always: &[Always]) -> Ruling {
+pub fn judge(mode: Mode, wanted: &Always, ruled: &Ruled, always: &[Remembered]) -> Ruling {
     let tool = wanted.tool();
     let reads = matches!(tool, "read" | "list" | "glob" | "grep" | "todo" | "skill");
     let edits = matches!(tool, "write" | "edit" | "notebook_edit");
-    match mode {
-        _ if reads => Ruling::Allow,
+    let by_mode = || {
+        Ruling::Allow(Grounds {
+            mode: Some(mode.name().to_owned()),
+            ..Grounds::default()
+        })
+    };
+    match (ruled, mode) {
+        (Ruled::Deny(why), _) => return Ruling::Deny(why.clone()),
         // A sub-agent has the mode of who calls it, and so only reads.
-        Mode::Plan if tool == "task" && always.contains(wanted) => Ruling::Allow,
-        Mode::Plan if tool == "task" => Ruling::Ask,
-        Mode::Plan => Ruling::Deny("The session is in plan mode, which only reads."),
-        Mode::Bypass => Ruling::Allow,
-        Mode::AcceptEdits if edits => Ruling::Allow,
-        Mode::Default | Mode::AcceptEdits if always.contains(wanted) => Ruling::Allow,
-        Mode::Default | Mode::AcceptEdits => Ruling::Ask,
+        (Ruled::Silent | Ruled::Ask(_) | Ruled::Allow(_), Mode::Plan)
+            if !reads && tool != "task" =>
+        {
+            let why = "The session is in plan mode, which only reads.";
+            return Ruling::Deny(why.to_owned());
+        }
+        (Ruled::Ask(_), _) => return Ruling::Ask(Memory::None),
+        (Ruled::Silent | Ruled::Allow(_), Mode::Bypass) => return by_mode(),
+        (Ruled::Silent | Ruled::Allow(_), Mode::Default | Mode::AcceptEdits | Mode::Plan) => {}
+    }
+    if reads || edits && mode == Mode::AcceptEdits {
+        return by_mode();
+    }
+    if let Ruled::Allow(rules) = ruled {
+        let rules = rules.iter().map(|named| GroundRule {
+            rule: named.rule.clone(),
+            from: named.from.name().to_owned(),
+        });
+        return Ruling::Allow(Grounds {
+            rules: rules.collect(),
+            ..Grounds::default()
+        });
+    }
+    let remembered = always.iter().find(|remembered| remembered.what == *wanted);
+    match remembered {
+        Some(remembered) => Ruling::Allow(Grounds {
+            event: Some(remembered.answer),
+            ..Grounds::default()
+        }),
+        None => Ruling::Ask(Memory::Kept),
     }
 }
 
 /// The ways to answer a question about a call that is `wanted`.
 #[must_use]
-pub fn options(wanted: &Always) -> Vec<PermissionOption> {
+pub fn options(wanted: &Always, memory: Memory) -> Vec<PermissionOption> {
     let always = match wanted {
         Always::Tool(tool) => format!("Allow {tool} for this session"),
-        Always::Command(_) => "Allow this exact command for this session".to_owned(),
+        Always::Command { .. } => "Allow this exact command for this session".to_owned(),
     };
-    let option = |id: &str, name: String, kind| PermissionOption {
+    let option = |id: &str, name: &str, kind| PermissionOption {
         option_id: id.to_owned(),
-        name,
+        name: name.to_owned(),
         kind,
     };
-    vec![
-        option(
-            "allow_once",
-            "Allow once".to_owned(),
-            PermissionOptionKind::AllowOnce,
-        ),
-        option("allow_always", always, PermissionOptionKind::AllowAlways),
-        option(
-            "reject_once",
-            "Reject".to_owned(),
-            PermissionOptionKind::RejectOnce,
-        ),
-    ]
+    let once = option("allow_once", "Allow once", PermissionOptionKind::AllowOnce);
+    let always = option("allow_always", &always, PermissionOptionKind::AllowAlways);
+    let reject = option("reject_once", "Reject", PermissionOptionKind::RejectOnce);
+    match memory {
+        Memory::Kept => vec![once, always, reject],
+        Memory::None => vec![once, reject],
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{Always, Ruling, judge};
-    use crate::mode::Mode;
-
-    fn wanted(tool: &str) -> Always {
-        Always::of(tool, &json!({"command": "ls"}))
-    }
-
-    #[test]
-    fn reading_is_free_editing_asks_and_plan_mode_changes_nothing() {
-        let (read, write, bash) = (wanted("read"), wanted("write"), wanted("bash"));
-        let always = [bash.clone()];
-        for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass] {
-            assert_eq!(judge(mode, &read, &[]), Ruling::Allow);
-        }
-        assert_eq!(judge(Mode::Default, &write, &[]), Ruling::Ask);
-        assert_eq!(judge(Mode::AcceptEdits, &write, &[]), Ruling::Allow);
-        assert_eq!(judge(Mode::AcceptEdits, &bash, &[]), Ruling::Ask);
-        assert_eq!(judge(Mode::Default, &bash, &always), Ruling::Allow);
-        assert_eq!(judge(Mode::Bypass, &bash, &[]), Ruling::Allow);
-        assert!(matches!(judge(Mode::Plan, &bash, &always), Ruling::Deny(_)));
-        assert!(matches!(judge(Mode::Plan, &write, &[]), Ruling::Deny(_)));
-    }
-
-    #[test]
-    fn a_command_allowed_always_allows_no_other_command() {
-        let always = [wanted("bash"), wanted("write")];
-        let other = Always::of("bash", &json!({"command": "ls; rm -r x"}));
-        assert_eq!(judge(Mode::Default, &other, &always), Ruling::Ask);
-        let elsewhere = Always::of("write", &json!({"path": "b"}));
-        assert_eq!(judge(Mode::Default, &elsewhere, &always), Ruling::Allow);
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use journal::Entry;
 use serde_json::Value;
 
 use crate::mode::Mode;
-use crate::policy::Always;
+use crate::policy::{Always, Remembered};
 
 mod apply;
 mod children;
@@ -49,7 +49,7 @@ pub struct SessionState {
     calls: Vec<OpenCall>,
     questions: Vec<Question>,
     queue: VecDeque<Queued>,
-    always: Vec<Always>,
+    always: Vec<Remembered>,
     prompts: PromptLog,
     recoveries: Vec<Recovery>,
     /// The model that was chosen for it, if one was.

@@ -25,6 +25,7 @@ pub mod shell;
 pub mod stamps;
 pub mod surroundings;
 mod toolbox;
+pub mod touched;
 pub mod web;
 
 pub use builtin::{

@@ -16,6 +16,7 @@ use crate::library::Library;
 use crate::progress::Progress;
 use crate::roots::Roots;
 use crate::shell::{Shell, ShellCall};
+use crate::touched::{self, Touched};
 use crate::web::Web;
 
 /// The tools one turn can use, on the directories it may touch: with the client that prompted
@@ -153,6 +154,15 @@ impl Toolbox {
                 shown.await.unwrap_or_else(|_| unknown())
             }
         }
+    }
+
+    /// Which file or directory a call of `name` touches, if it is a tool for such.
+    pub async fn touched(&self, name: &str, input: &Value) -> Option<Touched> {
+        let path = touched::path(name, input)?.to_owned();
+        let roots = Arc::clone(&self.roots);
+        // Looking at the disk blocks.
+        let touched = tokio::task::spawn_blocking(move || roots.touched(&path));
+        touched.await.ok()
     }
 
     /// Whether a call of `name` changes nothing and may run beside others like it.

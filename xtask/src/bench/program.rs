@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
@@ -63,14 +64,44 @@ impl Running {
 
     /// Memory that is really in use now, in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64, Failure> {
-        let status = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(status).map_err(because("cannot read its status"))?;
+        let status = self.about("status")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kibibytes =
             line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         kibibytes
             .map(|kibibytes| kibibytes * 1024)
             .ok_or_else(|| "the kernel does not say what it weighs".to_owned())
+    }
+}
+
+/// Files of the kernel about a running program.
+impl Running {
+    /// Time that its threads have spent on a processor. The kernel counts in hundredths of a
+    /// second here: to be asked about many turns together.
+    pub(super) fn cpu_time(&self) -> Result<Duration, Failure> {
+        let stat = self.about("stat")?;
+        // The name before it may hold anything, also spaces.
+        let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
+        let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
+        let (user, system) = ticks(11).zip(ticks(12)).ok_or("its stat has no times")?;
+        let per_second = rustix::param::clock_ticks_per_second();
+        Ok(Duration::from_micros(
+            (user + system) * 1_000_000 / per_second,
+        ))
+    }
+
+    /// Bytes that it has read with calls for files and pipes; sockets do not count.
+    pub(super) fn read_bytes(&self) -> Result<u64, Failure> {
+        let io = self.about("io")?;
+        let line = io.lines().find_map(|line| line.strip_prefix("rchar:"));
+        let bytes = line.and_then(|line| line.trim().parse().ok());
+        bytes.ok_or_else(|| "the kernel does not say what it read".to_owned())
+    }
+
+    fn about(&self, file: &str) -> Result<String, Failure> {
+        let path = format!("/proc/{}/{file}", self.child.id());
+        std::fs::read_to_string(path).map_err(because("cannot read what the kernel says of it"))
     }
 }
 
@@ -122,7 +153,12 @@ pub(super) fn serve_model(plan: &Plan, data: &Path, model: &str) -> Command {
 
 /// `fastness acp` as it is measured.
 pub(super) fn acp(plan: &Plan, data: &Path, script: &Path) -> Command {
-    fastness(plan, "acp", data, &format!("script:{}", script.display()))
+    acp_model(plan, data, &format!("script:{}", script.display()))
+}
+
+/// `fastness acp` with any model.
+pub(super) fn acp_model(plan: &Plan, data: &Path, model: &str) -> Command {
+    fastness(plan, "acp", data, model)
 }
 
 /// Writes a model script with one answer for every prompt: these steps.

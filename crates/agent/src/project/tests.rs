@@ -172,7 +172,7 @@ fn what_needs_no_trust_takes_effect_at_once_and_what_is_the_operator_s_never_doe
     let project = world.project("repo");
     assert!(project.prompt.contains("be brief") && !project.prompt.contains("top"));
     let file = project.file.as_ref().unwrap();
-    assert_eq!(file.in_effect().permissions.deny, ["write"]);
+    assert_eq!(file.in_effect().permissions.deny[0].to_string(), "write");
     assert!(file.in_effect().permissions.allow.is_empty());
     assert_eq!(file.in_effect().models.default, None);
     assert_eq!(file.never(), ["limits"]);

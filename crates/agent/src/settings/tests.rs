@@ -71,7 +71,7 @@ allow = ["127.0.0.1:3000"]
         Some(&["read".to_owned()][..])
     );
     assert!(settings.context.instructions && !settings.context.skills);
-    assert_eq!(settings.permissions.deny, ["bash(rm *)"]);
+    assert_eq!(settings.permissions.deny[0].to_string(), "bash(rm *)");
     assert_eq!(settings.models.default.as_deref(), Some("offline"));
     assert_eq!(parse(""), FileSettings::default());
 }
@@ -117,6 +117,10 @@ fn an_unknown_key_names_the_nearest_one_and_a_wrong_value_says_where() {
     said(
         "[permissions]\ndeny = \"bash\"\n",
         "[permissions]: invalid type",
+    );
+    said(
+        "[permissions]\nallow = [\"bash(git:*)\"]\n",
+        "[permissions]: `bash(git:*)` is not a rule: a star needs no colon; the nearest one is `bash(git *)`",
     );
     said("a = [", "");
     let many = "[[hooks]]\nevent = \"Stop\"\ncommand = \"x\"\n".repeat(65);

@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::hooked::Prepared;
 use super::{Stopped, Turn, unless_cancelled};
+use crate::permissions::{Call, Ruled};
 use crate::report::{Finished, Proposal, Report, Verdict};
 
 /// A call on its way to its verdict.
@@ -72,6 +73,7 @@ impl Turn {
             } = self.before_tool(call).await?;
             let (verdict, judged) = oneshot::channel();
             let shown = self.toolbox.show(&call.name, &call.input).await;
+            let ruled = self.rule_on(&call).await;
             proposals.push(Proposal {
                 call: call.id.clone(),
                 name: call.name.clone(),
@@ -80,6 +82,7 @@ impl Turn {
                 kind: shown.kind,
                 locations: shown.locations,
                 content: shown.content,
+                ruled,
                 refused,
                 verdict,
             });
@@ -92,6 +95,21 @@ impl Turn {
         }
         self.report(Report::Proposed(proposals)).await?;
         Ok(proposed)
+    }
+
+    /// What rules say of a call, as the hooks have left it. Here and not where it is decided, for
+    /// where a path leads is on the disk.
+    async fn rule_on(&mut self, call: &ToolCall) -> Ruled {
+        let rules = &self.project.rules;
+        let mut touched = None;
+        if rules.needs_files(&call.name) {
+            touched = self.toolbox.touched(&call.name, &call.input).await;
+        }
+        rules.judge(&Call {
+            tool: &call.name,
+            input: &call.input,
+            touched: touched.as_ref(),
+        })
     }
 
     /// Runs calls that may overlap. Those whose result the model or a hook is to look at are

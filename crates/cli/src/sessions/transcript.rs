@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use domain::event::{
-    AnswerOutcome, ChildLinked, HookOutcome, HookRan, PermissionAsked, PermissionOption,
-    PermissionOptionKind, PlanEntry, PlanStatus, StopReason, Text, ToolStatus, TurnResult, Usage,
+    AnswerOutcome, ChildLinked, GroundRule, Grounds, HookOutcome, HookRan, PermissionAsked,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, StopReason, Text, ToolStatus,
+    TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
@@ -30,9 +31,11 @@ pub(super) struct Transcript {
 struct Call {
     name: String,
     proposed: EventSeq,
+    /// Why it ran unasked, if the event says so; older ones do not.
+    grounds: Option<Box<Grounds>>,
     /// Whether a person was asked.
     is_asked: bool,
-    answered: Option<EventSeq>,
+    answered: Option<Allowed>,
 }
 
 /// What an event means to a reader.
@@ -100,14 +103,18 @@ pub(super) enum Tone {
 }
 
 /// Why a tool was allowed to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
-    /// A person's answer, stored as this event.
-    Answer(EventSeq),
+    /// A person's answer, stored as this event, and whose it was.
+    Answer(EventSeq, Option<String>),
     /// An earlier answer that covers the whole session.
     Always(EventSeq),
-    /// The rules, when the call was stored as this event.
-    Rules(EventSeq),
+    /// These rules, when the call was stored as this event.
+    Rules(EventSeq, Vec<GroundRule>),
+    /// The mode, when the call was stored as this event.
+    Mode(EventSeq, String),
+    /// Something that an older version did not write down.
+    Unsaid(EventSeq),
 }
 
 impl Who {
@@ -125,11 +132,19 @@ impl Who {
 
 impl Allowed {
     /// As it is shown.
-    pub(super) fn sentence(self) -> String {
+    pub(super) fn sentence(&self) -> String {
         match self {
-            Self::Answer(seq) => format!("allowed by event {seq}"),
+            Self::Answer(seq, None) => format!("allowed by event {seq}"),
+            Self::Answer(seq, Some(by)) => format!("allowed by {} in event {seq}", one_line(by)),
             Self::Always(seq) => format!("allowed for the session by event {seq}"),
-            Self::Rules(seq) => format!("allowed by the rules at event {seq}"),
+            Self::Rules(seq, rules) => {
+                let rule = |rule: &GroundRule| format!("{} ({})", rule.rule, rule.from);
+                let rules: Vec<_> = rules.iter().map(rule).collect();
+                let rules = one_line(&rules.join(", "));
+                format!("allowed by the rule {rules} at event {seq}")
+            }
+            Self::Mode(seq, mode) => format!("allowed by mode {} at event {seq}", one_line(mode)),
+            Self::Unsaid(seq) => format!("allowed by the rules at event {seq}"),
         }
     }
 }
@@ -205,6 +220,7 @@ impl Transcript {
                 let call = Call {
                     name: event.name.clone(),
                     proposed: stored.seq,
+                    grounds: event.allowed_by.clone(),
                     is_asked: false,
                     answered: None,
                 };
@@ -244,7 +260,8 @@ impl Transcript {
                 if event.outcome == AnswerOutcome::Allowed
                     && let Some((call, options)) = question
                 {
-                    self.allow(&call, stored.seq, option, &options);
+                    let by = Allowed::Answer(stored.seq, event.by.clone());
+                    self.allow(&call, stored.seq, by, option, &options);
                 }
                 let by = event.by.as_deref().map(|by| format!(" by {by}"));
                 let option = option.map(|option| format!(" ({option})"));
@@ -272,7 +289,8 @@ impl Transcript {
     fn allow(
         &mut self,
         call: &CallId,
-        by: EventSeq,
+        seq: EventSeq,
+        by: Allowed,
         option: Option<&str>,
         options: &[PermissionOption],
     ) {
@@ -284,7 +302,7 @@ impl Transcript {
             .iter()
             .find(|o| Some(o.option_id.as_str()) == option);
         if chosen.is_some_and(|chosen| chosen.kind == PermissionOptionKind::AllowAlways) {
-            self.always.insert(call.name.clone(), by);
+            self.always.insert(call.name.clone(), seq);
         }
     }
 
@@ -293,11 +311,19 @@ impl Transcript {
         if matches!(status, ToolStatus::Denied | ToolStatus::NotRun) {
             return None;
         }
-        match (call.answered, self.always.get(&call.name)) {
-            (Some(answer), _) => Some(Allowed::Answer(answer)),
+        if let Some(grounds) = &call.grounds {
+            let seq = call.proposed;
+            return Some(match (&grounds.mode, grounds.event) {
+                (_, Some(answer)) => Allowed::Always(answer),
+                (Some(mode), None) => Allowed::Mode(seq, mode.clone()),
+                (None, None) => Allowed::Rules(seq, grounds.rules.clone()),
+            });
+        }
+        match (&call.answered, self.always.get(&call.name)) {
+            (Some(answer), _) => Some(answer.clone()),
             (None, _) if call.is_asked => None,
             (None, Some(always)) => Some(Allowed::Always(*always)),
-            (None, None) => Some(Allowed::Rules(call.proposed)),
+            (None, None) => Some(Allowed::Unsaid(call.proposed)),
         }
     }
 

@@ -30,6 +30,7 @@ mod metrics;
 mod models;
 mod peers;
 mod peers_rust;
+mod permissions;
 mod project;
 mod prompts;
 mod races;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::{CallId, SessionId};
+use crate::ids::{CallId, EventSeq, SessionId};
 
 /// Whether a streamed message is the answer or the thinking before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -139,6 +139,30 @@ pub struct Asker {
     /// What the call would do: ACP tool call content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Value>,
+}
+
+/// Why a call was allowed without a question: by rules, by an earlier answer, or else by the mode.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grounds {
+    /// The rules that allow it, one for each part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<GroundRule>,
+    /// The answer that allowed it for the rest of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventSeq>,
+    /// The mode that lets it run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+/// A rule that allowed a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroundRule {
+    /// As it was written.
+    pub rule: String,
+    /// Whose it is: `operator` or `project`.
+    pub from: String,
 }
 
 /// How a permission question ended.

@@ -37,7 +37,7 @@ fn every_known_event_keeps_its_fields_and_its_name() {
         ("assistant.thought", json!({"messageId": "m", "text": "x"})),
         (
             "tool.use",
-            json!({"turn": 1, "callId": "c", "name": "read", "input": {"path": "a"}, "title": "Read a", "kind": "read"}),
+            json!({"turn": 1, "callId": "c", "name": "read", "input": {"path": "a"}, "title": "Read a", "kind": "read", "allowedBy": {"rules": [{"rule": "read", "from": "project"}], "event": 3, "mode": "default"}}),
         ),
         (
             "tool.result",

@@ -19,6 +19,21 @@ pub const COMMAND_OUTPUT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Files of output that a session keeps; the oldest goes first.
 pub const COMMAND_OUTPUT_FILES_MAX: usize = 16;
 
+/// Bytes of a command that is read to judge its parts: a longer one is asked about as a whole.
+pub const COMMAND_JUDGED_BYTES_MAX: usize = 64 * 1024;
+
+/// Levels of substitutions, shells and wrappers that are looked into: a person writes three.
+pub const COMMAND_DEPTH_MAX: usize = 32;
+
+/// Parts of one command that are judged: more is a program, not a command.
+pub const COMMAND_PARTS_MAX: usize = 512;
+
+/// Longest rule about tools: a long path with room to spare.
+pub const RULE_BYTES_MAX: usize = 1_024;
+
+/// Rules of one list: each is compared with every part of every call.
+pub const RULES_MAX: usize = 1_000;
+
 /// Bytes of a running call's newest output that clients are shown: two or three screens.
 pub const PROGRESS_BYTES_MAX: usize = 8 * 1024;
 

@@ -65,7 +65,7 @@ pub(crate) fn conversation(messages: Vec<Message>) -> ModelRequest {
         tools: Arc::new([ToolSpec {
             name: "read".to_owned(),
             description: "Reads a file.".to_owned(),
-            input_schema: json!({ "type": "object" }),
+            input_schema: json!({ "type": "object" }).into(),
         }]),
     }
 }

@@ -255,6 +255,7 @@ impl SessionActor {
                 kind,
                 locations,
                 content,
+                ruled,
                 refused,
                 verdict,
             } = proposal;
@@ -267,6 +268,7 @@ impl SessionActor {
                 kind,
                 locations,
                 content,
+                ruled,
                 refused,
             });
         }

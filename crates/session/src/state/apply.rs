@@ -13,7 +13,7 @@ use super::{
     Fate, OpenCall, PROMPT_HEAD_BYTES_MAX, Question, Queued, Recovery, Rewind, Running,
     SessionState, find_option, outcome_of,
 };
-use crate::policy::Always;
+use crate::policy::{Always, Remembered};
 
 impl SessionState {
     /// Its turn follows in the same append. If the disk lost that, it never ran, and whoever sends
@@ -173,7 +173,10 @@ impl SessionState {
         call.allowed_by = Some(seq);
         let chosen = option_id.and_then(|id| find_option(&asked.options, id));
         if chosen.is_some_and(|chosen| chosen.kind == PermissionOptionKind::AllowAlways) {
-            self.always.push(call.rule.clone());
+            self.always.push(Remembered {
+                what: call.rule.clone(),
+                answer: seq,
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! What can be asked of a session, and why it may refuse.
 
 use agent::Note;
+use agent::permissions::Ruled;
 use domain::event::{
     ChildLinked, Compaction, PermissionAsked, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage,
     UsagePurpose,
@@ -115,6 +116,8 @@ pub struct Proposed {
     pub locations: Vec<ToolLocation>,
     /// What it would do to them.
     pub content: Vec<Value>,
+    /// What rules say of it.
+    pub ruled: Ruled,
     /// Why it must not run, whatever the rules say.
     pub refused: Option<String>,
 }

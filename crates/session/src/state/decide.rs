@@ -255,24 +255,24 @@ impl SessionState {
         let mut entries = self.end_message(false);
         let mut judged = Vec::new();
         for call in calls {
-            let rule = Always::of(&call.name, &call.input);
+            let wanted = Always::of(&call.name, &call.input);
             let ruling = match &call.refused {
-                Some(_) => Ruling::Deny(""),
-                None => policy::judge(self.mode, &rule, &self.always),
+                Some(why) => Ruling::Deny(why.clone()),
+                None => policy::judge(self.mode, &wanted, &call.ruled, &self.always),
             };
+            let mut allowed_by = None;
             match ruling {
-                Ruling::Allow => {}
-                Ruling::Ask => judged.push(entry(PermissionAsked {
+                Ruling::Allow(grounds) => allowed_by = Some(Box::new(grounds)),
+                Ruling::Ask(memory) => judged.push(entry(PermissionAsked {
                     id: PermissionId::random(),
                     call_id: call.call.clone(),
-                    options: policy::options(&rule),
+                    options: policy::options(&wanted, memory),
                     title: call.title.clone(),
                     kind: call.kind,
                     asker: None,
                 })),
-                Ruling::Deny(reason) => {
-                    let reason = call.refused.as_deref().unwrap_or(reason);
-                    judged.push(result(call.call.clone(), ToolStatus::Denied, reason));
+                Ruling::Deny(why) => {
+                    judged.push(result(call.call.clone(), ToolStatus::Denied, &why));
                 }
             }
             entries.push(entry(ToolUse {
@@ -282,8 +282,9 @@ impl SessionState {
                 input: call.input,
                 title: call.title,
                 kind: call.kind,
-                locations: call.locations,
+                locations: call.locations.into(),
                 content: call.content.into(),
+                allowed_by,
             }));
         }
         entries.extend(judged);

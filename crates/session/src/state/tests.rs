@@ -1,5 +1,6 @@
 //! The rules of a session as stories: a command, then indented what it means.
 
+use agent::permissions::Ruled;
 use domain::event::{StopReason, ToolKind, ToolResult, ToolStatus};
 use domain::ids::PermissionId;
 use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
@@ -112,6 +113,7 @@ fn proposed(word: &str) -> Proposed {
         kind: ToolKind::Other,
         locations: vec![],
         content: Vec::new(),
+        ruled: Ruled::Silent,
         refused,
     }
 }

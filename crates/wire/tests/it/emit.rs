@@ -231,11 +231,13 @@ fn events() -> Vec<Event> {
             input: json!({"path": "a.txt"}),
             title: "Write a.txt".into(),
             kind: ToolKind::Edit,
-            locations: vec![ToolLocation {
+            locations: [ToolLocation {
                 path: "/w/a.txt".into(),
                 line: Some(3),
-            }],
+            }]
+            .into(),
             content: tool_blocks().into(),
+            allowed_by: None,
         }
         .into(),
         ToolUse {
@@ -245,8 +247,9 @@ fn events() -> Vec<Event> {
             input: json!(null),
             title: String::new(),
             kind: ToolKind::Read,
-            locations: vec![],
+            locations: Box::default(),
             content: Box::default(),
+            allowed_by: None,
         }
         .into(),
         result(ToolStatus::Completed, "done", tool_blocks()).into(),

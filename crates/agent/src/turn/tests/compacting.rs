@@ -23,8 +23,9 @@ impl World {
             input: json!({"path": format!("{id}.rs")}),
             title: String::new(),
             kind: domain::event::ToolKind::Read,
-            locations: Vec::new(),
+            locations: Box::default(),
             content: Box::default(),
+            allowed_by: None,
         });
         self.store(ToolResult {
             call_id: CallId::new(id),

@@ -301,8 +301,9 @@ impl World {
                         input: proposal.input,
                         title: proposal.title,
                         kind: proposal.kind,
-                        locations: proposal.locations,
+                        locations: proposal.locations.into(),
                         content: proposal.content.into(),
+                        allowed_by: None,
                     });
                     let permit = Permit::granted(proposal.call, EventSeq(1));
                     proposal.verdict.send(Verdict::Run(permit)).unwrap();

@@ -36,11 +36,11 @@ fn a_run_points_at_the_answer_that_allowed_it() {
         r#"
 tool.use {"turn":1,"callId":"c","name":"write","input":{}}
 permission.asked {"id":"p","callId":"c","options":[{"optionId":"allow_once","name":"","kind":"allow_once"}]}
-permission.answered {"id":"p","outcome":"allowed","optionId":"allow_once"}
+permission.answered {"id":"p","outcome":"allowed","optionId":"allow_once","by":"local"}
 tool.result {"callId":"c","status":"completed","text":""}
 "#,
     );
-    let answer = Some(Allowed::Answer(EventSeq(3)));
+    let answer = Some(Allowed::Answer(EventSeq(3), Some("local".to_owned())));
     assert_eq!(found, [(ToolStatus::Completed, answer)]);
 }
 
@@ -62,9 +62,34 @@ tool.result {"callId":"e","status":"completed","text":""}
     assert_eq!(
         allowed,
         [
-            Some(Allowed::Answer(EventSeq(3))),
+            Some(Allowed::Answer(EventSeq(3), None)),
             Some(Allowed::Always(EventSeq(3))),
-            Some(Allowed::Rules(EventSeq(7))),
+            Some(Allowed::Unsaid(EventSeq(7))),
+        ]
+    );
+}
+
+#[test]
+fn d_04_a_run_that_nobody_was_asked_about_says_by_what_it_was_allowed() {
+    let found = outcomes(
+        r#"
+tool.use {"turn":1,"callId":"c","name":"bash","input":{},"allowedBy":{"rules":[{"rule":"bash(ls*)","from":"project"},{"rule":"bash(make *)","from":"operator"}]}}
+tool.result {"callId":"c","status":"completed","text":""}
+tool.use {"turn":1,"callId":"d","name":"bash","input":{},"allowedBy":{"event":7}}
+tool.result {"callId":"d","status":"completed","text":""}
+tool.use {"turn":1,"callId":"e","name":"write","input":{},"allowedBy":{"mode":"bypass"}}
+tool.result {"callId":"e","status":"completed","text":""}
+"#,
+    );
+    let said = found
+        .iter()
+        .map(|(_, allowed)| allowed.as_ref().unwrap().sentence());
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [
+            "allowed by the rule bash(ls*) (project), bash(make *) (operator) at event 1",
+            "allowed for the session by event 7",
+            "allowed by mode bypass at event 5",
         ]
     );
 }

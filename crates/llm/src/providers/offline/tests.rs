@@ -209,7 +209,7 @@ fn ask(prompt: &str, tools: &[&str]) -> ModelRequest {
     let tool = |name: &&str| ToolSpec {
         name: (*name).to_owned(),
         description: String::new(),
-        input_schema: Value::Null,
+        input_schema: Value::Null.into(),
     };
     ModelRequest {
         system: String::new(),

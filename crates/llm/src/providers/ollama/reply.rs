@@ -53,8 +53,11 @@ impl Reply for OllamaReply {
             let input = inputs::written(&call.function.arguments);
             self.room.call()?;
             self.room.bytes(call.function.name.len() + input.len())?;
-            self.calls
-                .extend(inputs::complete(call.function.name, input, false));
+            self.calls.extend(inputs::complete(
+                call.function.name,
+                input.into_owned(),
+                false,
+            ));
         }
         if line.done {
             let count = |count: Option<u64>| count.unwrap_or(0);

@@ -1,18 +1,22 @@
 //! A conversation as Ollama wants it.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::content::{self, Part};
-use crate::dialect::{Asked, Extras};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
+use crate::schema::Schema;
 
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
     let request = asked.request;
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
+        messages.push(Said::of("system", Cow::from(&request.system)));
     }
     for message in request.messages.iter() {
         match message {
@@ -24,74 +28,142 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
             }
         }
     }
-    let mut body = json!({
-        "model": asked.model,
-        "stream": true,
-        "messages": messages,
-        "options": { "num_ctx": asked.window },
-    });
-    if asked.extras.thoughts {
-        body["think"] = Value::Bool(true);
-    }
-    if !request.tools.is_empty() && asked.extras.tools {
-        body["tools"] = request.tools.iter().map(tool).collect();
-    }
-    body.to_string().into_bytes()
+    let tools = request.tools.iter().filter(|_| asked.extras.tools);
+    dialect::written(&Body {
+        model: asked.model,
+        stream: true,
+        messages,
+        options: Options {
+            num_ctx: asked.window,
+        },
+        think: asked.extras.thoughts.then_some(true),
+        tools: tools.map(tool).collect(),
+    })
 }
 
-/// Text and images apart, as Ollama has them.
-fn user(text: &str, blocks: &[Value]) -> Value {
-    let parts = content::parts(text, blocks);
-    let mut words: Vec<&str> = Vec::new();
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    messages: Vec<Said<'a>>,
+    options: Options,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    think: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Function<'a>>,
+}
+
+#[derive(Serialize)]
+struct Options {
+    num_ctx: u64,
+}
+
+/// One message: text and images apart, as Ollama has them.
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    content: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    function: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: &'a str,
+    arguments: Cow<'a, Value>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    r#type: &'static str,
+    function: Described<'a>,
+}
+
+#[derive(Serialize)]
+struct Described<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Schema,
+}
+
+impl<'a> Said<'a> {
+    fn of(role: &'static str, content: Cow<'a, str>) -> Self {
+        Self {
+            role,
+            tool_name: None,
+            content,
+            images: Vec::new(),
+            tool_calls: Vec::new(),
+        }
+    }
+}
+
+fn user<'a>(text: &'a str, blocks: &'a [Value]) -> Said<'a> {
+    let mut words: Vec<Cow<'a, str>> = Vec::new();
     let mut images: Vec<&str> = Vec::new();
-    for part in &parts {
+    for part in content::parts(text, blocks) {
         match part {
             Part::Text(text) => words.push(text),
             Part::Image { data, .. } => images.push(data),
         }
     }
-    let mut message = json!({ "role": "user", "content": words.join("\n\n") });
-    if !images.is_empty() {
-        message["images"] = json!(images);
+    let content = match words.as_mut_slice() {
+        [text] => std::mem::take(text),
+        several => several.join("\n\n").into(),
+    };
+    Said {
+        images,
+        ..Said::of("user", content)
     }
-    message
 }
 
-fn assistant(text: &str, calls: &[ToolCall]) -> Value {
-    let mut message = json!({ "role": "assistant", "content": text });
-    if !calls.is_empty() {
-        message["tool_calls"] = calls.iter().map(call).collect();
+fn assistant<'a>(text: &'a str, calls: &'a [ToolCall]) -> Said<'a> {
+    Said {
+        tool_calls: calls.iter().map(call).collect(),
+        ..Said::of("assistant", text.into())
     }
-    message
 }
 
-fn call(call: &ToolCall) -> Value {
-    let arguments = inputs::object(&call.input);
-    json!({ "function": { "name": call.name, "arguments": arguments } })
-}
-
-fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Value {
-    let (content, images) = content::found_or_failed(outcome, extras);
-    let mut message = json!({ "role": "tool", "tool_name": outcome.name, "content": content });
-    if !images.is_empty() {
-        let data = images.iter().filter_map(|part| match part {
-            Part::Image { data, .. } => Some(*data),
-            Part::Text(_) => None,
-        });
-        message["images"] = data.collect();
-    }
-    message
-}
-
-fn tool(tool: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.input_schema,
+fn call(call: &ToolCall) -> Call<'_> {
+    Call {
+        function: Called {
+            name: &call.name,
+            arguments: inputs::object(&call.input),
         },
-    })
+    }
+}
+
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Said<'_> {
+    let (content, images) = content::found_or_failed(outcome, extras);
+    let data = images.iter().filter_map(|part| match part {
+        Part::Image { data, .. } => Some(*data),
+        Part::Text(_) => None,
+    });
+    Said {
+        tool_name: Some(&outcome.name),
+        images: data.collect(),
+        ..Said::of("tool", content)
+    }
+}
+
+fn tool(tool: &ToolSpec) -> Function<'_> {
+    Function {
+        r#type: "function",
+        function: Described {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +209,7 @@ mod tests {
             tools: Arc::new([ToolSpec {
                 name: "read".to_owned(),
                 description: "Reads.".to_owned(),
-                input_schema: json!({ "type": "object" }),
+                input_schema: json!({ "type": "object" }).into(),
             }]),
         };
         let memory = Memory::default();

@@ -1,12 +1,16 @@
 //! A conversation as the Responses API wants it.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::content::{self, Part};
-use crate::dialect::{Asked, Extras};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::memory::{Memory, Piece};
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
+use crate::schema::Schema;
 
 /// How the names of models begin that reason before they answer.
 const REASONING: [&str; 6] = ["gpt-5", "gpt-6", "o1", "o3", "o4", "codex-"];
@@ -14,28 +18,98 @@ const REASONING: [&str; 6] = ["gpt-5", "gpt-6", "o1", "o3", "o4", "codex-"];
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
     let request = asked.request;
-    let mut body = json!({
-        "model": asked.model,
-        "stream": true,
-        "store": false,
-        "input": input(&request.messages, asked.memory, asked.extras),
-    });
-    if !request.system.is_empty() {
-        body["instructions"] = Value::from(request.system.as_str());
-    }
-    if !request.tools.is_empty() && asked.extras.tools {
-        body["tools"] = request.tools.iter().map(tool).collect();
-        body["parallel_tool_calls"] = Value::Bool(true);
-    }
+    let tools = request.tools.iter().filter(|_| asked.extras.tools);
+    let tools: Vec<_> = tools.map(tool).collect();
     let reasons = REASONING.iter().any(|name| asked.model.starts_with(name));
-    if reasons && asked.extras.thoughts {
-        body["reasoning"] = json!({ "summary": "auto" });
-        body["include"] = json!(["reasoning.encrypted_content"]);
-    }
-    body.to_string().into_bytes()
+    let reasons = reasons && asked.extras.thoughts;
+    dialect::written(&Body {
+        model: asked.model,
+        stream: true,
+        store: false,
+        instructions: Some(request.system.as_str()).filter(|system| !system.is_empty()),
+        input: input(&request.messages, asked.memory, asked.extras),
+        parallel_tool_calls: (!tools.is_empty()).then_some(true),
+        tools,
+        reasoning: reasons.then_some(Reasoning { summary: "auto" }),
+        include: reasons.then_some(["reasoning.encrypted_content"]),
+    })
 }
 
-fn input(conversation: &[Message], memory: &Memory, extras: Extras) -> Vec<Value> {
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    input: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Function<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    summary: &'static str,
+}
+
+/// One item: ours, or one that goes back as it came.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    Ours(Ours<'a>),
+    Sealed(&'a Value),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Ours<'a> {
+    Message {
+        role: &'static str,
+        content: Vec<ContentPart<'a>>,
+    },
+    FunctionCall {
+        call_id: &'a str,
+        name: &'a str,
+        arguments: Cow<'a, str>,
+    },
+    FunctionCallOutput {
+        call_id: &'a str,
+        output: Found<'a>,
+    },
+}
+
+/// What a tool found: words, or parts if there is more.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Found<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPart<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentPart<'a> {
+    InputText { text: Cow<'a, str> },
+    InputImage { image_url: String },
+    OutputText { text: &'a str },
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Schema,
+    strict: bool,
+}
+
+fn input<'a>(conversation: &'a [Message], memory: &'a Memory, extras: Extras) -> Vec<Item<'a>> {
     let mut items = Vec::with_capacity(conversation.len());
     for message in conversation {
         match message {
@@ -49,27 +123,34 @@ fn input(conversation: &[Message], memory: &Memory, extras: Extras) -> Vec<Value
     items
 }
 
-fn user(text: &str, blocks: &[Value]) -> Value {
-    let parts = content::parts(text, blocks);
-    let content: Vec<Value> = parts.iter().map(part).collect();
-    json!({ "type": "message", "role": "user", "content": content })
+fn user<'a>(text: &'a str, blocks: &'a [Value]) -> Item<'a> {
+    let parts = content::parts(text, blocks).into_iter();
+    Item::Ours(Ours::Message {
+        role: "user",
+        content: parts.map(part).collect(),
+    })
 }
 
-fn part(part: &Part<'_>) -> Value {
+fn part(part: Part<'_>) -> ContentPart<'_> {
     match part {
-        Part::Text(text) => json!({ "type": "input_text", "text": text }),
+        Part::Text(text) => ContentPart::InputText { text },
         Part::Image { mime, data } => {
-            let url = format!("data:{mime};base64,{data}");
-            json!({ "type": "input_image", "image_url": url })
+            let image_url = format!("data:{mime};base64,{data}");
+            ContentPart::InputImage { image_url }
         }
     }
 }
 
-fn assistant(text: &str, calls: &[ToolCall], memory: &Memory, items: &mut Vec<Value>) {
+fn assistant<'a>(
+    text: &'a str,
+    calls: &'a [ToolCall],
+    memory: &'a Memory,
+    items: &mut Vec<Item<'a>>,
+) {
     if let Some(pieces) = memory.recall(calls) {
         let mut calls = calls.iter();
         items.extend(pieces.iter().filter_map(|piece| match piece {
-            Piece::Sealed(item) => Some(item.clone()),
+            Piece::Sealed(item) => Some(Item::Sealed(item)),
             Piece::Text(text) => Some(said(text)),
             Piece::Call(_) => calls.next().map(function_call),
         }));
@@ -81,38 +162,44 @@ fn assistant(text: &str, calls: &[ToolCall], memory: &Memory, items: &mut Vec<Va
     items.extend(calls.iter().map(function_call));
 }
 
-fn said(text: &str) -> Value {
-    let content = json!([{ "type": "output_text", "text": text }]);
-    json!({ "type": "message", "role": "assistant", "content": content })
-}
-
-fn function_call(call: &ToolCall) -> Value {
-    json!({
-        "type": "function_call",
-        "call_id": call.id.as_str(),
-        "name": call.name,
-        "arguments": inputs::written(&call.input),
+fn said(text: &str) -> Item<'_> {
+    Item::Ours(Ours::Message {
+        role: "assistant",
+        content: vec![ContentPart::OutputText { text }],
     })
 }
 
-fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Value {
+fn function_call(call: &ToolCall) -> Item<'_> {
+    Item::Ours(Ours::FunctionCall {
+        call_id: call.id.as_str(),
+        name: &call.name,
+        arguments: inputs::written(&call.input),
+    })
+}
+
+fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Item<'_> {
     let (text, images) = content::found_or_failed(outcome, extras);
-    let output = match images.is_empty() {
-        true => Value::from(text),
-        false => [Part::Text(text)].iter().chain(&images).map(part).collect(),
+    let output = if images.is_empty() {
+        Found::Text(text)
+    } else {
+        let parts = std::iter::once(Part::Text(text)).chain(images);
+        Found::Parts(parts.map(part).collect())
     };
-    json!({ "type": "function_call_output", "call_id": outcome.call.as_str(), "output": output })
+    Item::Ours(Ours::FunctionCallOutput {
+        call_id: outcome.call.as_str(),
+        output,
+    })
 }
 
-fn tool(tool: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.input_schema,
+fn tool(tool: &ToolSpec) -> Function<'_> {
+    Function {
+        r#type: "function",
+        name: &tool.name,
+        description: &tool.description,
+        parameters: &tool.input_schema,
         // The schemas have optional fields, which strict ones may not.
-        "strict": false,
-    })
+        strict: false,
+    }
 }
 
 #[cfg(test)]

@@ -1,105 +1,200 @@
 //! A conversation as chat completions want it.
 
-use serde_json::{Value, json};
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::content::{self, Part};
-use crate::dialect::{Asked, Extras};
+use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
+use crate::schema::Schema;
 
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
     let request = asked.request;
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
+        messages.push(Said::of(
+            "system",
+            Content::Text(Cow::from(&request.system)),
+        ));
     }
     for message in request.messages.iter() {
         match message {
             Message::User { text, blocks } => {
-                messages.push(json!({ "role": "user", "content": user_content(text, blocks) }));
+                messages.push(Said::of("user", user_content(text, blocks)));
             }
             Message::Assistant { text, calls } => messages.push(assistant(text, calls)),
             Message::ToolResults(outcomes) => add_results(outcomes, asked.extras, &mut messages),
         }
     }
-    let mut body = json!({
-        "model": asked.model,
-        "stream": true,
-        "stream_options": { "include_usage": true },
-        "messages": messages,
-    });
-    if !request.tools.is_empty() && asked.extras.tools {
-        body["tools"] = request.tools.iter().map(tool).collect();
-    }
-    body.to_string().into_bytes()
+    let tools = request.tools.iter().filter(|_| asked.extras.tools);
+    dialect::written(&Body {
+        model: asked.model,
+        stream: true,
+        stream_options: StreamOptions {
+            include_usage: true,
+        },
+        messages,
+        tools: tools.map(tool).collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    stream: bool,
+    stream_options: StreamOptions,
+    messages: Vec<Said<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Function<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+/// One message.
+#[derive(Serialize)]
+struct Said<'a> {
+    role: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
 }
 
 /// Plain text stays a string, which every server takes; only other content needs parts.
-fn user_content(text: &str, blocks: &[Value]) -> Value {
-    let parts = content::parts(text, blocks);
-    if let [Part::Text(text)] = parts.as_slice() {
-        return Value::from(text.as_str());
-    }
-    parts.iter().map(part).collect()
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Nothing,
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPart<'a>>),
 }
 
-fn part(part: &Part<'_>) -> Value {
-    match part {
-        Part::Text(text) => json!({ "type": "text", "text": text }),
-        Part::Image { mime, data } => {
-            let url = format!("data:{mime};base64,{data}");
-            json!({ "type": "image_url", "image_url": { "url": url } })
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ContentPart<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: &'a str,
+    arguments: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    r#type: &'static str,
+    function: Described<'a>,
+}
+
+#[derive(Serialize)]
+struct Described<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a Schema,
+}
+
+impl<'a> Said<'a> {
+    fn of(role: &'static str, content: Content<'a>) -> Self {
+        Self {
+            role,
+            tool_call_id: None,
+            content,
+            tool_calls: Vec::new(),
         }
     }
 }
 
-fn assistant(text: &str, calls: &[ToolCall]) -> Value {
-    if calls.is_empty() {
-        return json!({ "role": "assistant", "content": text });
+fn user_content<'a>(text: &'a str, blocks: &'a [Value]) -> Content<'a> {
+    let mut parts = content::parts(text, blocks);
+    if let [Part::Text(text)] = parts.as_mut_slice() {
+        return Content::Text(std::mem::take(text));
     }
-    let content = if text.is_empty() {
-        Value::Null
-    } else {
-        Value::from(text)
-    };
-    let calls: Vec<Value> = calls.iter().map(call).collect();
-    json!({ "role": "assistant", "content": content, "tool_calls": calls })
+    Content::Parts(parts.into_iter().map(part).collect())
 }
 
-fn call(call: &ToolCall) -> Value {
-    json!({
-        "id": call.id.as_str(),
-        "type": "function",
-        "function": { "name": call.name, "arguments": inputs::written(&call.input) },
-    })
+fn part(part: Part<'_>) -> ContentPart<'_> {
+    match part {
+        Part::Text(text) => ContentPart::Text { text },
+        Part::Image { mime, data } => {
+            let url = format!("data:{mime};base64,{data}");
+            let image_url = ImageUrl { url };
+            ContentPart::ImageUrl { image_url }
+        }
+    }
+}
+
+fn assistant<'a>(text: &'a str, calls: &'a [ToolCall]) -> Said<'a> {
+    let content = if text.is_empty() && !calls.is_empty() {
+        Content::Nothing
+    } else {
+        Content::Text(text.into())
+    };
+    Said {
+        tool_calls: calls.iter().map(call).collect(),
+        ..Said::of("assistant", content)
+    }
+}
+
+fn call(call: &ToolCall) -> Call<'_> {
+    Call {
+        id: call.id.as_str(),
+        r#type: "function",
+        function: Called {
+            name: &call.name,
+            arguments: inputs::written(&call.input),
+        },
+    }
 }
 
 /// What tools found. Only a user's message has images, so one with them follows.
-fn add_results(outcomes: &[ToolOutcome], extras: Extras, messages: &mut Vec<Value>) {
-    let mut seen: Vec<Value> = Vec::new();
+fn add_results<'a>(outcomes: &'a [ToolOutcome], extras: Extras, messages: &mut Vec<Said<'a>>) {
+    let mut seen: Vec<ContentPart<'a>> = Vec::new();
     for outcome in outcomes {
         let (content, images) = content::found_or_failed(outcome, extras);
-        let id = outcome.call.as_str();
-        messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
-        seen.extend(images.iter().map(part));
+        messages.push(Said {
+            tool_call_id: Some(outcome.call.as_str()),
+            ..Said::of("tool", Content::Text(content))
+        });
+        seen.extend(images.into_iter().map(part));
     }
     if !seen.is_empty() {
-        let words = Part::Text("[what the tools found as images]".to_owned());
-        seen.insert(0, part(&words));
-        messages.push(json!({ "role": "user", "content": seen }));
+        let words = Part::Text("[what the tools found as images]".into());
+        seen.insert(0, part(words));
+        messages.push(Said::of("user", Content::Parts(seen)));
     }
 }
 
-fn tool(tool: &ToolSpec) -> Value {
-    json!({
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.input_schema,
+fn tool(tool: &ToolSpec) -> Function<'_> {
+    Function {
+        r#type: "function",
+        function: Described {
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
         },
-    })
+    }
 }
 
 #[cfg(test)]
@@ -144,7 +239,7 @@ mod tests {
             tools: Arc::new([ToolSpec {
                 name: "read".to_owned(),
                 description: "Reads.".to_owned(),
-                input_schema: json!({ "type": "object" }),
+                input_schema: json!({ "type": "object" }).into(),
             }]),
         };
         let function = json!({ "name": "read", "arguments": "{\"path\":\"a\"}" });

@@ -27,8 +27,9 @@ fn calling() -> SessionState {
         input: json!({"prompt": "work"}),
         title: String::new(),
         kind: ToolKind::Think,
-        locations: Default::default(),
+        locations: Box::default(),
         content: Box::default(),
+        allowed_by: None,
     };
     let linked = ChildLinked {
         call_id: CallId::new("task"),

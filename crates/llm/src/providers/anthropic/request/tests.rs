@@ -19,7 +19,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: "Does it.".to_owned(),
-        input_schema: json!({ "type": "object" }),
+        input_schema: json!({ "type": "object" }).into(),
     };
     ModelRequest {
         system: "Be brief.".to_owned(),

@@ -40,7 +40,7 @@ fn conversation() -> ModelRequest {
         tools: Arc::new([ToolSpec {
             name: "read".to_owned(),
             description: "Reads.".to_owned(),
-            input_schema: json!({ "type": "object" }),
+            input_schema: json!({ "type": "object" }).into(),
         }]),
     }
 }

@@ -1,0 +1,396 @@
+//! Commands taken apart: what an allowing rule covers, and what a denying one does not miss.
+
+use serde_json::json;
+
+use super::super::{Call, Ruled, Rules};
+use crate::settings::PermissionSettings;
+
+/// What rules say of `command` in a word.
+fn judge(allow: &[&str], deny: &[&str], command: &str) -> &'static str {
+    let bash = |patterns: &[&str]| {
+        let rules = patterns.iter().map(|pattern| format!("bash({pattern})"));
+        rules.collect::<Vec<_>>()
+    };
+    let settings = json!({"allow": bash(allow), "deny": bash(deny)});
+    let settings: PermissionSettings = serde_json::from_value(settings).unwrap();
+    let rules = Rules::new(&settings, &PermissionSettings::default());
+    let input = json!({"command": command});
+    match rules.judge(&Call {
+        tool: "bash",
+        input: &input,
+        touched: None,
+    }) {
+        Ruled::Silent => "nothing",
+        Ruled::Allow(_) => "allow",
+        Ruled::Ask(_) => "ask",
+        Ruled::Deny(_) => "deny",
+    }
+}
+
+const GIT: &[&str] = &["git status*", "git log *", "ls*"];
+
+#[test]
+fn d_04_a_command_is_allowed_if_each_of_its_parts_is() {
+    for command in [
+        "git status",
+        "git status --short",
+        "  git   status  ",
+        "git \"status\" '-s'",
+        "git\tstatus",
+        "git \\\n status",
+        "git status; git status",
+        "git status && ls -l || ls",
+        "git status | ls",
+        "git status |& ls",
+        "git status &",
+        "git status\nls\n",
+        "(git status; ls)",
+        "{ git status; ls; }",
+        "! git status",
+        "time git status",
+        "time -p git status",
+        "if git status; then ls; else ls -l; fi",
+        "while git status; do ls; done",
+        "case $x in a|b) ls ;; *) git status ;; esac",
+        "ls $(git status)",
+        "ls \"$(git status)\" `ls`",
+        "ls <(git status)",
+        "git status > /dev/null 2>&1",
+        "git status &> /dev/null < /dev/null",
+        "git log $branch",
+        "git log",
+        "ls *.rs",
+        "ls # ; rm x",
+        "ls 'a; rm x' \"b | rm y\" c\\;rm",
+        "sh -c 'git status; ls'",
+        "bash -ec \"git status\"",
+        "eval 'git status' -s",
+        "timeout -k 5 10 git status",
+        "nice -n 5 nohup git status",
+        "command git status",
+        "exec git status",
+        "timeout 5 sh -c 'ls'",
+        "ls ${x:-y} $((1 + 2))",
+    ] {
+        assert_eq!(judge(GIT, &[], command), "allow", "{command}");
+    }
+}
+
+/// Each has a part that the rules of [`GIT`] say nothing about.
+const SMUGGLING: &[&str] = &[
+    "git status; rm -rf x",
+    "git status;rm -rf x",
+    "git status && rm x",
+    "git status || rm x",
+    "git status | xargs rm",
+    "git status & rm x",
+    "git status\nrm x",
+    "git status |& rm x",
+    "rm x; git status",
+    "(git status; rm x)",
+    "{ git status; rm x; }",
+    "git status $(rm x)",
+    "git status \"$(rm x)\"",
+    "git status `rm x`",
+    "git status \"`rm x`\"",
+    "git status `echo \\`rm x\\``",
+    "git status ${x:-$(rm x)}",
+    "git status ${x:-`rm x`}",
+    "git status $((1 + $(rm x)))",
+    "git status <(rm x)",
+    "git status >(rm x)",
+    "git status <<EOF\n$(rm x)\nEOF",
+    "git status <<EOF\n`rm x`\nEOF",
+    "git status <<'EOF'\nhello\nEOF\nrm x",
+    "git status <<-EOF\n\thello\n\tEOF\nrm x",
+    "git status <<< $(rm x)",
+    "git status > x",
+    "git status >> x",
+    "git status >| x",
+    "git status &> x",
+    "git status >& x",
+    "git status 2> x",
+    "git status <> x",
+    "git status < x",
+    "> x",
+    "git status > \"$x\"",
+    "git status > /dev/null/../../x",
+    "X=1 git status",
+    "PATH=/evil git status",
+    "PATH=/evil; git status",
+    "export PATH=/evil; git status",
+    "PATH+=:/evil; git status",
+    "x=(1 2); git status",
+    "env git status",
+    "env X=1 git status",
+    "env -i rm x",
+    "xargs git status",
+    "sudo git status",
+    "git() { rm x; }; git status",
+    "function git { rm x; }; git status",
+    "ls() { git status; }; ls",
+    "alias ls='rm x'; ls",
+    "shopt -s expand_aliases\nalias ls='rm x'\nls",
+    "trap 'rm x' EXIT; git status",
+    "eval 'rm x'",
+    "eval \"$x\"",
+    "eval git status $x",
+    "source x; git status",
+    ". x; git status",
+    "sh -c 'rm x'",
+    "sh -c 'git status; rm x'",
+    "sh -c \"$x\"",
+    "bash -lc 'git status'",
+    "git status | sh",
+    "sh x",
+    "$x",
+    "$x status",
+    "g$x status",
+    "git$x",
+    "{git,status}",
+    "{rm,x}",
+    "/bin/l? x",
+    "./git status",
+    "/opt/git status",
+    "GIT status",
+    "gıt status",
+    "git\u{a0}status",
+    "git\u{200b} status",
+    "git status\r\nrm x",
+    "time -o x git status",
+    "timeout 5 rm x",
+    "timeout -q 5 git status",
+    "nohup rm x",
+    "exec rm x",
+    "command rm x",
+    "coproc git status",
+    "select x in y; do ls; done",
+    "for PATH in /evil; do git status; done",
+    "[[ -f x ]] && git status",
+    "((x = 1)); git status",
+    "((git status); ls)",
+    "ls $((git status); (ls))",
+    "ls $[1]",
+    "git status ${x@P}",
+    "git status ${!x}",
+    "git status ${x[y]}",
+    "git status $\"x\" ; rm",
+    "if rm x; then git status; fi",
+    "while rm x; do ls; done",
+    "case $(rm x) in *) ls ;; esac",
+    "case x in $(rm x)) ls ;; esac",
+    "case x in a) rm x ;; esac",
+    "git status; }; rm x",
+    "git status )",
+    "git status ;; rm x",
+    "git status 'x",
+    "git status \"x",
+    "git status `x",
+    "git status $(x",
+    "git status \\",
+    "!(x) git status",
+    "ls !(x)",
+    "printf -v PATH /evil; ls",
+    "read PATH; ls",
+    "cat <<EOF\nx\\\nEOF\nEOF\nls",
+    "ls $(ls <<EOF\n)\nEOF\n)",
+    "# nothing",
+    "",
+    "exec > x",
+    "find . -name x",
+];
+
+#[test]
+fn d_04_a_command_with_a_part_that_no_rule_allows_is_not_allowed() {
+    for command in SMUGGLING {
+        assert_eq!(judge(GIT, &[], command), "nothing", "{command}");
+    }
+}
+
+#[test]
+fn d_04_what_starts_another_program_must_be_spelled_out_up_to_its_name() {
+    for (pattern, command, expected) in [
+        ("env *", "env rm x", "nothing"),
+        ("env X=1 cargo *", "env X=1 cargo test", "allow"),
+        ("env X=1 *", "env X=1 rm x", "nothing"),
+        ("xargs *", "xargs rm", "nothing"),
+        ("xargs grep *", "xargs grep x", "allow"),
+        ("xargs -0 grep *", "xargs -0 grep x", "allow"),
+        ("xargs -0 *", "xargs -0 grep x", "nothing"),
+        ("xargs sh *", "xargs sh -c 'rm x'", "allow"),
+        ("sudo *", "sudo rm x", "nothing"),
+        ("sudo -u bob make *", "sudo -u bob make x", "allow"),
+        ("find *", "find . -name '*.rs'", "allow"),
+        ("find *", "find . -exec rm {} \\;", "nothing"),
+        ("find *", "find . -execdir rm {} +", "nothing"),
+        ("find *", "find . -delete", "nothing"),
+        ("find . -delete", "find . -delete", "allow"),
+        ("ssh *", "ssh host rm x", "nothing"),
+        ("ssh host uptime", "ssh host uptime", "allow"),
+        ("make*", "X=1 make", "nothing"),
+        ("* --version", "X=1 make --version", "nothing"),
+        ("X=1 make*", "X=1 make all", "allow"),
+        ("*", "anything; at > all `x", "allow"),
+        ("git status", "git status -s", "nothing"),
+        ("git status *", "git status", "allow"),
+        ("git status *", "git statusx", "nothing"),
+        ("git commit -m 'a b'", "git commit -m \"a b\"", "allow"),
+        ("git commit -m 'a b'", "git commit -m a b", "nothing"),
+        ("git commit -m *", "git commit -m 'a; b'", "allow"),
+        ("git log * -1", "git log $x -1", "nothing"),
+        ("cat src/*", "cat src/$x", "allow"),
+        ("cat src/*", "cat $x/a", "nothing"),
+    ] {
+        assert_eq!(
+            judge(&[pattern], &[], command),
+            expected,
+            "{pattern} on {command}"
+        );
+    }
+}
+
+/// Each runs `rm`, or may.
+const HIDING: &[&str] = &[
+    "rm x",
+    "rm",
+    "git status; rm -rf x",
+    "git status $(rm x)",
+    "git status \"`rm x`\"",
+    "cat <<EOF\n$(rm x)\nEOF",
+    "cat <(rm x)",
+    "r\\m x",
+    "\"rm\" x",
+    "'r'm x",
+    "$'rm' x",
+    "$'\\x72m' x",
+    "$'\\162m' x",
+    "$'\\u0072m' x",
+    "\\rm x",
+    "r\\\nm x",
+    "/bin/rm x",
+    "../../bin/rm x",
+    "X=1 rm x",
+    "env rm x",
+    "env -i X=1 rm x",
+    "env -u X rm x",
+    "env -S 'rm x'",
+    "sudo rm x",
+    "sudo -u bob rm x",
+    "sudo --user bob rm x",
+    "sudo sh -c 'rm x'",
+    "nohup nice -n 5 timeout 5 rm x",
+    "xargs rm",
+    "xargs -n1 rm -f",
+    "xargs -I{} sh -c 'rm {}'",
+    "find . -exec rm {} \\;",
+    "find . -name x -execdir /bin/rm {} +",
+    "sh -c 'rm x'",
+    "bash -c \"sh -c 'rm x'\"",
+    "eval rm x",
+    "eval 'r''m x'",
+    "command rm x",
+    "exec rm x",
+    "builtin rm x",
+    "busybox rm x",
+    "time rm x",
+    "/usr/bin/time -v rm x",
+    "ssh host rm x",
+    "ssh host 'rm x'",
+    "su -c 'rm x'",
+    "watch 'rm x'",
+    "parallel rm ::: a",
+    "f() { rm x; }; f",
+    "alias ls='rm x'; ls",
+    "trap 'rm x' EXIT",
+    "if true; then rm x; fi",
+    "for x in a; do rm $x; done",
+    "case a in a) rm x;; esac",
+    "! rm x",
+    "coproc rm x",
+    "[[ -n $(rm x) ]]",
+    "ls > >(rm x)",
+    "x=$(rm x)",
+    "x=($(rm x))",
+    "echo ${x:-$(rm x)}",
+    "echo $(( $(rm x) ))",
+    // What may be it.
+    "$x y",
+    "X=rm; $X y",
+    "/bin/r? x",
+    "{rm,x}",
+    "eval \"$x\"",
+    "sh -c \"$x\"",
+    "echo cm0geA== | base64 -d | sh",
+    "sh <<EOF\nrm x\nEOF",
+    "bash < script",
+    "echo ${x@P}",
+    "x='a[$(rm x)]'; echo $((x))",
+    "test -v 'a[$(rm x)]'",
+    "ls ${!x}",
+    "git status 'unclosed",
+    "git status\u{0}rm",
+];
+
+#[test]
+fn d_04_a_denied_part_is_found_wherever_it_hides() {
+    for command in HIDING {
+        let said = judge(&["*"], &["rm *"], command);
+        assert_eq!(said, "deny", "{command}");
+    }
+}
+
+#[test]
+fn d_04_a_denying_rule_leaves_the_rest_alone() {
+    for command in [
+        "ls",
+        "git rm x",
+        "rmdir x",
+        "echo rm x",
+        "echo 'rm x'",
+        "make -C $dir",
+        "git log $(git status)",
+        "cargo test 2>&1 | tail -5 > log",
+        "for x in *; do ls \"$x\"; done",
+        "cat <<'EOF' > x\nrm y\nEOF",
+        "grep -r 'rm x' .",
+        "xargs grep \"$x\"",
+        "find . -name rm",
+        "bash script.sh",
+        "ls *",
+        "awk '{print $1}' x",
+        "A=1 B=2 make",
+        "set -euo pipefail; make",
+    ] {
+        assert_eq!(judge(&["*"], &["rm *"], command), "allow", "{command}");
+    }
+    assert_eq!(judge(&["*"], &["git push*"], "git $x"), "deny");
+    assert_eq!(judge(&["*"], &["git push*"], "git log $x"), "allow");
+    assert_eq!(
+        judge(&["*"], &["cat /etc/shadow"], "cat /etc/shado?"),
+        "deny"
+    );
+    assert_eq!(judge(&["*"], &["cat /etc/shadow"], "cat /etc/*"), "deny");
+    assert_eq!(judge(&["*"], &["cat /etc/shadow"], "cat /usr/*"), "allow");
+}
+
+#[test]
+fn d_04_a_directory_of_its_own_is_judged_like_going_there() {
+    let judge = |allow: serde_json::Value, cwd: &str| {
+        let settings: PermissionSettings = serde_json::from_value(json!({"allow": allow})).unwrap();
+        let rules = Rules::new(&settings, &PermissionSettings::default());
+        let input = json!({"command": "git status", "cwd": cwd});
+        let call = Call {
+            tool: "bash",
+            input: &input,
+            touched: None,
+        };
+        matches!(rules.judge(&call), Ruled::Allow(_))
+    };
+    assert!(judge(json!(["bash(git status)"]), "."));
+    assert!(!judge(json!(["bash(git status)"]), "vendor"));
+    assert!(judge(
+        json!(["bash(git status)", "bash(cd vendor)"]),
+        "vendor"
+    ));
+    assert!(judge(json!(["bash"]), "vendor"));
+}
