@@ -150,6 +150,29 @@ async fn a_08_a_sub_agent_leaves_memory_with_its_task_and_nothing_of_it_stays() 
 }
 
 #[tokio::test]
+async fn a_sub_agent_ends_with_the_turn_that_called_it_also_while_others_look_on() {
+    let worker = Script::new().call([stream("x", 10_000, 10)]);
+    let script = giving([json!({"prompt": "work"})]).agent("general", worker);
+    let server = serve(script).await;
+    let (mut client, session, prompt) = at_work(&server).await;
+    let child = child(server.home(), &session).await;
+    let mut other = AcpClient::connect_ws(&server).await;
+    other.load_session(&child).await.unwrap();
+    client.cancel(&session).await;
+    client.wait(&prompt).await.unwrap();
+    wait_for("the end of its turn", || {
+        stored(server.home(), &child).contains(&"result".to_owned())
+    })
+    .await;
+    let events = server.home().events(&child);
+    let end = events.iter().find(|event| event["type"] == "result");
+    assert_eq!(end.unwrap()["stopReason"], "cancelled");
+    // Whoever looks on still can.
+    assert!(!stored(server.home(), &child).contains(&"session.closed".to_owned()));
+    other.load_session(&child).await.unwrap();
+}
+
+#[tokio::test]
 async fn cancelling_a_sub_agent_itself_leaves_its_caller_at_work() {
     let worker = Script::new().call([stream("x", 10_000, 10)]);
     let script = giving([json!({"prompt": "work"})]).agent("general", worker);

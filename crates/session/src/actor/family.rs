@@ -15,7 +15,7 @@ use journal::{StoreError, Stored};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::{OpenSession, SessionActor};
+use super::{OpenSession, Prompter, SessionActor};
 use crate::attach;
 use crate::delegate::Nursery;
 use crate::family::{
@@ -275,6 +275,12 @@ impl SessionActor {
         let line = self.resume.tokens.new_line();
         let presence = Presence::new(id, line, Arc::clone(&self.bell));
         self.attachments.push((id, Arc::downgrade(&presence)));
+        // The turn is its holder's: it ends with the hold, whoever else looks on.
+        self.next_prompter = Some(Prompter {
+            line,
+            client: None,
+            trace: None,
+        });
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
         let guarded = Guarded {
             hold: Hold::new(self.mailbox_sender.clone(), presence),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use domain::CallId;
 use domain::limits::CLIENT_ERROR_BYTES_MAX;
 use serde_json::json;
 use tokio::time::Instant;
@@ -40,6 +41,17 @@ fn a_peers_error_is_cut_where_it_would_fill_the_context() {
 async fn a_client_that_is_there_is_not_waited_for() {
     let seat = ClientSeat::new(Arc::new(Fake::default()), Duration::ZERO);
     assert!(seat.client().await.is_ok());
+}
+
+#[test]
+fn what_a_sub_agent_does_is_shown_as_part_of_the_call_that_it_works_on() {
+    let seat = ClientSeat::new(Arc::new(Fake::default()), WAIT);
+    let (task, own) = (CallId::new("task"), CallId::new("own"));
+    assert_eq!(seat.shown_call(&own), own);
+    let seat = seat.on_behalf_of(&task);
+    assert_eq!(seat.shown_call(&own), task);
+    // A client that comes back does so for both.
+    assert!(seat.take_back(Arc::new(Fake::default())));
 }
 
 #[tokio::test(start_paused = true)]
