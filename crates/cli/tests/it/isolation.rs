@@ -6,7 +6,7 @@ use serde_json::json;
 use testkit::script::{Script, say, stream, tool};
 use testkit::{AcpClient, Choice, Program, raw};
 
-use crate::support::{echo, serve, stored, two_clients};
+use crate::support::{echo, serve, serve_with, stored, two_clients};
 
 #[tokio::test]
 async fn a_01_a_client_cannot_touch_a_session_it_is_not_attached_to() {
@@ -90,7 +90,9 @@ async fn a_second_client_that_attaches_sees_the_turn_and_may_act() {
 
 #[tokio::test]
 async fn a_06_registration_is_atomic_for_500_concurrent_connects() {
-    let server = serve(echo()).await;
+    // A busy machine may need longer for 500 handshakes than one client is given.
+    let patient = [("FASTNESS_LIMITS_HANDSHAKE_MS", "120000")];
+    let server = serve_with(echo(), &patient).await;
     let connects = (0..500).map(|_| {
         let (url, token) = (server.acp_url(), server.token().to_owned());
         tokio::spawn(async move {
