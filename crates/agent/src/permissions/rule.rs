@@ -6,6 +6,7 @@ use std::str::FromStr;
 use domain::limits::{RULE_BYTES_MAX, edit_distance};
 use serde::Deserialize;
 use serde_json::Value;
+use tools::agents::GENERAL;
 
 use super::Call;
 use super::commands::{CommandPattern, Judged};
@@ -298,11 +299,18 @@ pub(super) enum Hit {
 
 /// Whether `call` has such a text in `field`, as its tool reads it.
 fn is_text(call: &Call<'_>, field: &str, pattern: &str) -> bool {
-    let plain = |text: &'_ str| match call.tool {
-        "slash_command" => text.trim_start_matches('/').to_owned(),
-        _ => text.to_owned(),
-    };
-    text(call.input, field).is_some_and(|text| is_like(&plain(text), &plain(pattern)))
+    let said = text(call.input, field);
+    match call.tool {
+        "slash_command" => said.is_some_and(|name| {
+            let plain = |name: &str| name.trim_start_matches('/').to_owned();
+            is_like(&plain(name), &plain(pattern))
+        }),
+        "task" => {
+            let agent = said.map(str::trim).filter(|name| !name.is_empty());
+            is_like(agent.unwrap_or(GENERAL), pattern)
+        }
+        _ => said.is_some_and(|text| is_like(text, pattern)),
+    }
 }
 
 fn text<'a>(input: &'a Value, field: &str) -> Option<&'a str> {

@@ -118,6 +118,23 @@ fn d_04_names_have_stars_and_nothing_else() {
 }
 
 #[test]
+fn d_04_names_are_read_as_the_tools_read_them() {
+    let deny = rules(&[], &[], &["slash_command(fix)", "task(general)"]);
+    for name in ["fix", "/fix", "//fix"] {
+        let input = json!({ "name": name });
+        assert_eq!(judge(&deny, "slash_command", &input), "deny", "{name}");
+    }
+    for input in [
+        json!({}),
+        json!({"agent": " "}),
+        json!({"agent": "general"}),
+    ] {
+        assert_eq!(judge(&deny, "task", &input), "deny", "{input}");
+    }
+    assert_eq!(judge(&deny, "task", &json!({"agent": "scout"})), "nothing");
+}
+
+#[test]
 fn d_04_the_network_is_granted_by_its_own_rule() {
     assert!(!Rules::default().grants_network());
     assert!(!rules(&["bash"], &[], &[]).grants_network());

@@ -447,3 +447,23 @@ async fn d_04_ask_permits_by_the_same_rules_and_a_deny_of_the_operator_beats_the
     let (text, code) = run(&home, "ask", &["go", "--allow", "bash"]).await;
     assert_eq!((code, home.read("harm")), (Some(3), None), "{text}");
 }
+
+#[tokio::test]
+async fn d_04_rules_hold_for_sub_agents_too() {
+    let write = |path: &str| [tool("write", json!({"path": path, "content": ""}))];
+    let agent = Script::new().call(write("denied/a")).call(write("b"));
+    let script = calls(&[("task", json!({"prompt": "work"}))]);
+    let script = script.agent("general", agent.call([say("done")]));
+    let settings = rules(&["task", "write(b)"], &[], &["write(denied/**)"]);
+    let server = serve(script, &settings).await;
+    for name in ["default", "bypass"] {
+        let mut client = client(&server, Choice::Allow).await;
+        let session = client.new_session().await;
+        mode(&mut client, &session, name).await;
+        client.prompt(&session, "go").await;
+        assert!(client.requests().is_empty(), "nobody is asked");
+        assert!(!server.home().workspace().join("denied").exists());
+        assert_eq!(server.home().read("b").as_deref(), Some(""));
+        std::fs::remove_file(server.home().workspace().join("b")).unwrap();
+    }
+}

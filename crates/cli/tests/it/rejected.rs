@@ -12,7 +12,7 @@ use crate::hooks::configure;
 use crate::support::binary;
 
 /// Tools whose stories stand beside them, for they need more than a workspace.
-const ELSEWHERE: [&str; 3] = ["ask_user", "lsp", "task"];
+const ELSEWHERE: [&str; 2] = ["ask_user", "lsp"];
 
 /// Tools that run unasked.
 const FREE: [&str; 6] = ["read", "list", "glob", "grep", "todo", "skill"];
@@ -67,6 +67,7 @@ fn table(site: &str) -> Vec<(&'static str, Value, String)> {
             "web_fetch(domain:127.0.0.1)",
         ),
         row("web_search", json!({"query": "rust"}), "web_search(ru*)"),
+        row("task", json!({"prompt": "work"}), "task(general)"),
     ]
 }
 
@@ -79,7 +80,11 @@ fn home(site: &str) -> Home {
         .fold(Script::new(), |script, (name, input, _)| {
             script.call([tool(name, input)])
         });
-    let home = Home::new(binary(), script.call([say("done")]))
+    let agent = Script::new()
+        .call([tool("write", json!({"path": "by-agent", "content": ""}))])
+        .call([say("done")]);
+    let script = script.call([say("done")]).agent("general", agent);
+    let home = Home::new(binary(), script)
         .env("FASTNESS_NETWORK_ALLOW", site)
         .env("FASTNESS_SEARCH_PROVIDER", "searxng")
         .env("FASTNESS_SEARCH_URL", format!("http://{site}"));
@@ -156,7 +161,8 @@ impl Story {
         let home = self.server.home();
         assert_eq!(home.read("secret.txt").as_deref(), Some("s3cret"));
         assert_eq!(home.read("n.ipynb").as_deref(), Some(NOTEBOOK));
-        assert_eq!(home.read("ran"), None);
+        assert_eq!((home.read("ran"), home.read("by-agent")), (None, None));
+        assert!(self.events("child.linked").is_empty());
         assert!(!home.workspace().join("new").exists());
         assert_eq!(self.connections, 0, "somebody was there");
         assert!(self.events("hook.event").is_empty());
@@ -211,6 +217,7 @@ async fn d_04_the_same_calls_do_what_they_say_once_they_are_allowed() {
     let home = story.server.home();
     assert_eq!(home.read("new/made").as_deref(), Some("x"));
     assert_eq!(home.read("ran").as_deref(), Some(""));
+    assert_eq!(home.read("by-agent").as_deref(), Some(""));
     assert_eq!(home.read("secret.txt").as_deref(), Some("gone"));
     assert!(home.read("n.ipynb").unwrap().contains('2'));
     assert_eq!(story.connections, 2, "one fetch, one search");
