@@ -124,7 +124,7 @@ fn overhead<L: Line>(
         aim: "≤ 0.8 ms",
     });
     table.push(Row {
-        what: &format!("idle memory, {name}"),
+        what: &format!("memory before the first prompt, {name}"),
         measured: mebibytes(idle),
         beside: format!(
             "{} after {} turns",
