@@ -277,7 +277,7 @@ async fn another_principal_cannot_read_post_to_or_end_a_connection() {
 
 #[tokio::test]
 async fn a_connection_that_nobody_uses_is_reaped_and_its_session_can_be_loaded_again() {
-    let server = serve_with(echo(), &[("FASTNESS_LIMITS_IDLE_MS", "300")]).await;
+    let server = serve_with(echo(), &[("FASTNESS_LIMITS_IDLE_MS", "2000")]).await;
     let mut client = AcpClient::connect_http(&server).await;
     let session = client.new_session().await;
     client.prompt(&session, "one").await;
