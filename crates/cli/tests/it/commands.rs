@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use testkit::script::{Script, say, tool};
-use testkit::{AcpClient, Choice, Program, Update, wait_for};
+use testkit::{AcpClient, Choice, Home, Update, wait_for};
 use tokio::time::{Duration, Instant};
 
 use crate::support::{serve, serve_with, stored};
@@ -22,8 +22,8 @@ pub(crate) const STUBBORN: &str = "(setsid sh -c 'trap \"\" TERM HUP; echo $$ > 
                         while :; do sleep 1; done' &); until [ -e child ]; do sleep 0.01; done; echo ready; ";
 
 /// The number that the system knows the child by: it has told us the one in its own sandbox.
-fn child(server: &Program) -> Option<String> {
-    let told = server.home().read("child")?;
+pub(crate) fn stubborn(home: &Home) -> Option<String> {
+    let told = home.read("child")?;
     let told = format!("\t{}", told.trim());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let mut processes = processes.filter(|process| {
@@ -31,7 +31,7 @@ fn child(server: &Program) -> Option<String> {
         let status = read("status");
         let numbers = status.lines().find(|line| line.starts_with("NSpid:"));
         numbers.is_some_and(|numbers| numbers.ends_with(&told))
-            && read("environ").contains(&server.home().user_dir().display().to_string())
+            && read("environ").contains(&home.user_dir().display().to_string())
     });
     let found = processes.next()?;
     found.file_name().into_string().ok()
@@ -146,7 +146,7 @@ async fn f_34_cancel_ends_the_whole_tree_within_a_second() {
     client
         .updates_until(|update| is_progress(update, "ready\n"))
         .await;
-    let pid = child(&server).unwrap();
+    let pid = stubborn(server.home()).unwrap();
     assert!(lives(&pid));
     let asked = Instant::now();
     client.cancel(&session).await;
@@ -172,7 +172,7 @@ async fn f_37_a_killed_server_takes_its_commands_along() {
     client
         .updates_until(|update| is_progress(update, "ready\n"))
         .await;
-    let pid = child(&server).unwrap();
+    let pid = stubborn(server.home()).unwrap();
     assert!(lives(&pid));
     server.kill9().await;
     let killed = Instant::now();

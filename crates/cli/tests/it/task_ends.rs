@@ -5,7 +5,7 @@ use testkit::script::{Script, pause, say, stream, tool};
 use testkit::{AcpClient, Choice, Home, Program, wait_for};
 use tokio::time::{Duration, Instant};
 
-use crate::commands::{STUBBORN, lives};
+use crate::commands::{STUBBORN, lives, stubborn};
 use crate::metrics::{Numbers, until};
 use crate::support::{serve, stored};
 use crate::tasks::{child_of, giving};
@@ -49,8 +49,8 @@ async fn f_34_cancelling_reaches_the_sub_agent_and_all_that_it_started_within_a_
     let server = serve(running(&format!("{STUBBORN} while :; do sleep 1; done"))).await;
     let (mut client, session, prompt) = at_work(&server).await;
     let home = server.home();
-    wait_for("the command", || home.read("child").is_some()).await;
-    let pid = home.read("child").unwrap();
+    wait_for("the command", || stubborn(home).is_some()).await;
+    let pid = stubborn(home).unwrap();
     assert!(lives(&pid));
     let child = child(home, &session).await;
     let asked = Instant::now();
@@ -72,8 +72,8 @@ async fn f_34_cancelling_reaches_the_sub_agent_and_all_that_it_started_within_a_
 async fn d_11_a_task_that_died_with_the_server_is_neither_forgotten_nor_repeated() {
     let mut server = serve(running(&format!("{STUBBORN} while :; do sleep 1; done"))).await;
     let (client, session, _) = at_work(&server).await;
-    wait_for("the command", || server.home().read("child").is_some()).await;
-    let pid = server.home().read("child").unwrap();
+    wait_for("the command", || stubborn(server.home()).is_some()).await;
+    let pid = stubborn(server.home()).unwrap();
     let child = child(server.home(), &session).await;
     server.kill9().await;
     drop(client);
