@@ -226,6 +226,8 @@ impl Reader<'_> {
     /// matters is what stands between them.
     fn command(&mut self, end: End) -> Clear<Option<Ended>> {
         let mut command = Command::default();
+        // Where `&>` is not known, `&` ends a command and another begins behind it.
+        let mut split = None;
         let ended = loop {
             self.skip_blanks();
             match self.peek() {
@@ -237,6 +239,9 @@ impl Reader<'_> {
                     continue;
                 }
                 Some('<' | '>' | '&') if !self.starts("<(") && !self.starts(">(") => {
+                    if self.starts("&>") {
+                        split.get_or_insert(command.words.len());
+                    }
                     self.redirect()?;
                     continue;
                 }
@@ -253,13 +258,26 @@ impl Reader<'_> {
                 Flow::Over(ended) => break Some(ended),
             }
         };
-        if !command.words.is_empty() {
-            if self.script.commands.len() >= COMMAND_PARTS_MAX {
-                return Err(Unclear("it has too many parts"));
-            }
-            self.script.commands.push(command);
-        }
+        let behind = split.and_then(|at| command.words.get(at..));
+        let behind = behind.unwrap_or_default().to_vec();
+        self.note(command)?;
+        let set = behind.iter().take_while(|word| word.is_assignment());
+        self.note(Command {
+            assignments: set.count(),
+            words: behind,
+        })?;
         Ok(ended)
+    }
+
+    fn note(&mut self, command: Command) -> Clear<()> {
+        if command.words.is_empty() {
+            return Ok(());
+        }
+        if self.script.commands.len() >= COMMAND_PARTS_MAX {
+            return Err(Unclear("it has too many parts"));
+        }
+        self.script.commands.push(command);
+        Ok(())
     }
 
     /// Adds a word to a command: an assignment as long as there was nothing else.
