@@ -305,7 +305,8 @@ fn a_link_that_leads_nowhere_is_found() {
 fn a_fault_that_nothing_shows_is_found() {
     let list = r#"[{"id": "F01", "area": "log"}, {"id": "F02", "area": "log"},
         {"id": "F03", "area": "log"}, {"id": "F04", "area": "log"}, {"id": "F05", "area": "net"},
-        {"id": "F22", "area": "mem"}, {"id": "F25", "area": "net"}]"#;
+        {"id": "F22", "area": "mem"}, {"id": "F25", "area": "net"},
+        {"id": "F36", "area": "proc"}]"#;
     let guide = "\
 | F01 | a | `f_01_survives`; `cargo xtask soak kill` |
 | F02 | b | `f_02_gone`, `helper` |
@@ -330,6 +331,7 @@ fn a_fault_that_nothing_shows_is_found() {
             "connections.md: has no row for F05",
             "resume.md: has no row for F22",
             "A-07 names `a_07_gone`",
+            "sandbox.md: has no row for F36",
         ],
     );
 }
