@@ -30,7 +30,7 @@ use tools::stamps::Stamps;
 pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
-pub use surveys::Surveys;
+pub use surveys::{Moment, Surveys};
 
 use crate::hooks::Hooks;
 use crate::permissions::Rules;
@@ -174,9 +174,20 @@ impl ProjectView {
 
     /// What is there now. Reads again only what has changed.
     pub async fn look(&self) -> Arc<Project> {
+        self.look_since(Moment::now()).await
+    }
+
+    /// What was there at `asked`, or later: a look of another session since then does.
+    pub async fn look_since(&self, asked: Moment) -> Arc<Project> {
+        let known = lock(&self.shared.known).clone();
+        if let Some(survey) = known
+            && survey.held_since(asked)
+        {
+            return survey.project();
+        }
         let shared = Arc::clone(&self.shared);
         // The disk may be slow, or far away.
-        let looked = tokio::task::spawn_blocking(move || shared.look()).await;
+        let looked = tokio::task::spawn_blocking(move || shared.look(asked)).await;
         looked.unwrap_or_default()
     }
 
@@ -226,14 +237,14 @@ impl ProjectView {
 }
 
 impl Shared {
-    fn look(&self) -> Arc<Project> {
+    fn look(&self, asked: Moment) -> Arc<Project> {
         let known = lock(&self.known).clone();
         if let Some(survey) = known
-            && survey.is_fresh()
+            && survey.holds(asked)
         {
             return survey.project();
         }
-        let survey = self.place.operator.surveys.of(&self.place);
+        let survey = self.place.operator.surveys.of(&self.place, asked);
         *lock(&self.known) = Some(Arc::clone(&survey));
         survey.project()
     }

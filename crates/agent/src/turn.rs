@@ -25,7 +25,7 @@ use tracing::Instrument as _;
 use crate::budget::Budget;
 use crate::command::Command;
 use crate::context::tokens_in;
-use crate::project::{Project, ProjectView};
+use crate::project::{Moment, Project, ProjectView};
 use crate::report::{Report, TurnEnd};
 
 use answer::Answered;
@@ -51,6 +51,8 @@ pub struct TurnInput {
     pub command: Option<Command>,
     /// What is around the session.
     pub view: ProjectView,
+    /// When it was asked for: what was around the session then is what it goes by, or newer.
+    pub asked: Moment,
     /// Its number.
     pub turn: TurnId,
 }
@@ -59,13 +61,13 @@ pub struct TurnInput {
 ///
 /// Stops soon after `cancel`, and at once when nobody listens to `reports` any more.
 pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: CancellationToken) {
-    let tools = specs(&input.toolbox);
     let mut turn = Turn {
         model: input.model,
-        overhead: overhead(&input.system, &tools),
+        // Known once it has looked around, which comes first.
+        overhead: 0,
         system: input.system,
         toolbox: input.toolbox,
-        tools,
+        tools: Arc::new([]),
         catalog: input.catalog,
         room: input.room,
         reports,
@@ -73,6 +75,7 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         questions: 0,
         gave_up_at: 0,
         view: input.view,
+        asked: input.asked,
         turn: input.turn,
         project: Arc::default(),
         said: String::new(),
@@ -115,6 +118,7 @@ struct Turn {
     /// No summary came about; none is tried again before the conversation is longer than this.
     gave_up_at: u64,
     view: ProjectView,
+    asked: Moment,
     turn: TurnId,
     project: Arc<Project>,
     /// What the model has said in this step, as far as a hook wants to know.

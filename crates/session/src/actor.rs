@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
+use agent::project::Moment;
 use agent::{Conversation, Model, ProjectView, Report, Seen, Verdict};
 use auth::Line;
 use domain::event::MessageKind;
@@ -88,6 +89,8 @@ pub(crate) struct SessionActor {
     open_kind: Option<MessageKind>,
     /// What is around the session, once it has been asked for.
     view: Option<ProjectView>,
+    /// When the turn that is about to start was asked for.
+    prompted_at: Option<Moment>,
     model: Option<Box<dyn Model>>,
     /// Another model was chosen while a turn had the old one.
     is_model_changed: bool,
@@ -295,6 +298,9 @@ impl SessionActor {
         line: Line,
         reply: Reply<Result<Accepted, CommandError>>,
     ) {
+        if self.turn.is_none() {
+            self.prompted_at = Some(Moment::now());
+        }
         if self.stopping.is_some() {
             return reply(Err(CommandError::Failed(FailureKind::Draining)));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use domain::SessionId;
 use domain::clock::Timestamp;
 
-use super::{Approvals, Operator, Place, Project, ProjectView, read};
+use super::{Approvals, Moment, Operator, Place, Project, ProjectView, read};
 
 const HOOK: &str = "[[hooks]]\nevent = \"Stop\"\ncommand = \"make test\"\n";
 
@@ -248,7 +248,11 @@ async fn sessions_at_one_place_share_what_was_seen_and_strangers_do_not() {
     let seen = first.look().await;
     assert!(Arc::ptr_eq(&seen, &second.look().await));
     assert!(!Arc::ptr_eq(&seen, &guest.look().await));
+    let before = Moment::now();
+    assert!(Arc::ptr_eq(&seen, &second.look().await));
     world.write("repo/AGENTS.md", "newer");
+    let asked = first.look_since(before).await;
+    assert!(Arc::ptr_eq(&seen, &asked), "the other one has looked since");
     assert!(second.look().await.prompt.contains("newer"));
     assert!(first.look().await.prompt.contains("newer"));
 }

@@ -44,7 +44,7 @@ struct Said {
 impl Turn {
     /// Looks at what is around the session.
     pub(super) async fn look_around(&mut self) -> Result<(), Stopped> {
-        let project = unless_cancelled(&self.cancel, self.view.look()).await?;
+        let project = unless_cancelled(&self.cancel, self.view.look_since(self.asked)).await?;
         for text in self.view.news(&project) {
             self.report(Report::Note(Note::Told(text))).await?;
         }

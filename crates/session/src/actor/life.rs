@@ -61,6 +61,7 @@ impl SessionActor {
             watched: None,
             open_kind: None,
             view: None,
+            prompted_at: None,
             model: None,
             is_model_changed: false,
             system: None,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
+use agent::project::Moment;
 use agent::prompt::{self, Surroundings};
 use agent::turn::{self, Room, TurnInput};
 use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
@@ -69,6 +70,7 @@ impl SessionActor {
             },
             command: agent::Command::parse(open.state.prompt_head()),
             view,
+            asked: self.prompted_at.take().unwrap_or_else(Moment::now),
             turn,
         };
         let caller = Caller::new(open.state.mode());
@@ -165,6 +167,8 @@ impl SessionActor {
         if let Some(turn) = self.turn.take() {
             turn.cancel.cancel();
         }
+        // One that waited behind it goes by what it has left behind.
+        self.prompted_at = None;
         self.verdicts.clear();
         self.unable.clear();
         self.question_deadlines.clear();

@@ -136,6 +136,7 @@ impl World {
             catalog: None,
             command: self.command.take(),
             view: ProjectView::new(self.surroundings()),
+            asked: crate::project::Moment::now(),
             turn: TurnId(1),
         };
         tokio::spawn(run(input, reports, self.cancel.clone()));
