@@ -28,6 +28,10 @@ use tools::sandbox::supervisor;
 use crate::args::{AskArgs, Cli, Command};
 use crate::settings::{Environment, Settings};
 
+/// Many sessions allocate at once, and the C library's allocator has them wait for each other.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Threads for blocking work, mostly syncs: more would not make a disk faster.
 const BLOCKING_THREADS_MAX: usize = 32;
 
