@@ -243,7 +243,7 @@ async fn d_04_without_a_sandbox_an_allowed_command_is_asked_about_all_the_same()
     let home = Home::new(binary(), runner("touch made"));
     std::fs::write(home.user_dir().join("filter"), filter).unwrap();
     let start = format!(
-        "exec bwrap --dev-bind / / --seccomp 9 -- /usr/bin/env PATH={} \"$@\" 9< {}",
+        "exec bwrap --die-with-parent --dev-bind / / --seccomp 9 -- /usr/bin/env PATH={} \"$@\" 9< {}",
         home.user_dir().display(),
         home.user_dir().join("filter").display()
     );
