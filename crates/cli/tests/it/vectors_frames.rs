@@ -413,6 +413,8 @@ async fn a_closed_output_is_an_orderly_end() {
     let prompt = json!({"jsonrpc": "2.0", "id": 2, "method": "session/prompt",
         "params": {"sessionId": session, "prompt": [{"type": "text", "text": "go"}]}});
     agent.write(format!("{prompt}\n").as_bytes()).await;
+    // Closed while the answer streams; closed any earlier, the prompt may not have been read yet.
+    while agent.message().await["params"]["update"]["sessionUpdate"] != "agent_message_chunk" {}
     let Agent {
         mut process,
         stdin,
