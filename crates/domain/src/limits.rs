@@ -56,6 +56,13 @@ pub const TAIL_BYTES_MAX: usize = 256 * 1024;
 /// Largest piece of text in one update when chunks are merged or a message is replayed.
 pub const MERGED_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
+/// Text of one turn taken per second: far more than any model writes, and little enough that a flood
+/// leaves the cores and the disk to the other sessions.
+pub const TEXT_BYTES_PER_SECOND_MAX: u64 = 64 * 1024 * 1024;
+
+/// How far a turn's text may run ahead of that rate: what makes waiting worth a timer.
+pub const TEXT_BURST_TIME: Duration = Duration::from_millis(4);
+
 /// Commands waiting for one session: as many as one connection may have in flight.
 pub const MAILBOX_COMMANDS_MAX: usize = 1_024;
 

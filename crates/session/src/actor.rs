@@ -39,6 +39,7 @@ mod commit;
 mod enter;
 mod family;
 mod life;
+mod pace;
 mod project;
 mod running;
 mod settings;
@@ -143,6 +144,7 @@ struct LiveTurn {
     seat: Option<ClientSeat>,
     /// When the session ends it, if it has not ended by itself.
     end_by: Option<Instant>,
+    pace: pace::Pace,
     caller: family::Caller,
 }
 
@@ -221,7 +223,10 @@ impl SessionActor {
         while let Ok(envelope) = self.mailbox.try_recv() {
             Box::pin(self.on_envelope(*envelope)).await;
         }
-        while let Some(Ok(report)) = self.turn.as_mut().map(|turn| turn.reports.try_recv()) {
+        while let Some(turn) = &mut self.turn
+            && turn.pace.opens_at().is_none()
+            && let Ok(report) = turn.reports.try_recv()
+        {
             self.on_report(Some(report)).await;
         }
     }
@@ -564,7 +569,12 @@ impl Drop for SessionActor {
 /// The next report of a running turn; without one, never.
 async fn next_report(turn: Option<&mut LiveTurn>) -> Option<Report> {
     match turn {
-        Some(turn) => turn.reports.recv().await,
+        Some(turn) => {
+            if let Some(opens_at) = turn.pace.opens_at() {
+                tokio::time::sleep_until(opens_at).await;
+            }
+            turn.reports.recv().await
+        }
         None => std::future::pending().await,
     }
 }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::family::Caller;
+use super::pace::Pace;
 use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed, SessionState};
 use crate::store_task::blocking;
@@ -85,6 +86,7 @@ impl SessionActor {
             started_by,
             seat,
             end_by: None,
+            pace: Pace::default(),
             caller,
         });
     }
@@ -362,6 +364,9 @@ impl SessionActor {
             several => open.writer.push_text(&several.concat())?,
         };
         self.feed.push_text(deltas, bytes);
+        if let Some(turn) = &mut self.turn {
+            turn.pace.wrote(deltas.iter().map(String::len).sum());
+        }
         if bytes > self.engine.limits.streamed_message_bytes_max {
             self.stage(Command::End(Ok(StopReason::MaxTokens)));
             self.drop_turn();
