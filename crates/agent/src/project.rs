@@ -191,6 +191,13 @@ impl ProjectView {
         looked.unwrap_or_default()
     }
 
+    /// What the newest look saw, if there was one. Asks nobody.
+    #[must_use]
+    pub fn seen(&self) -> Option<Arc<Project>> {
+        let known = lock(&self.shared.known).clone();
+        known.map(|survey| survey.project())
+    }
+
     /// Where the session is.
     #[must_use]
     pub fn place(&self) -> &Place {

@@ -25,6 +25,7 @@ mod store_task;
 pub mod subscription;
 
 pub use actor::adopt_traces_with;
+pub use agent::project::Project;
 pub use agent::{Catalog, ModelOption, OneModel, ProjectView, client_side, library};
 pub use directory::{Engine, NewSession, Page, Sessions};
 pub use handle::{

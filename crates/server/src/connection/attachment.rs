@@ -294,7 +294,6 @@ impl Pump {
         frames: &mut Vec<Frame>,
     ) {
         let is_live = stored.seq > self.attached_at;
-        self.offered.is_due |= is_live && matches!(stored.event, Event::TurnStarted(_));
         match &stored.event {
             Event::UserMessage(message) if self.waiting.is_own(message.message_id.as_ref()) => {}
             Event::PermissionAsked(asked) if is_live && self.may_act => {
@@ -504,14 +503,18 @@ impl Pump {
         self.route.send(frames).await
     }
 
-    /// Tells the client which commands its person can type, if it does not know or a turn has
-    /// begun since and there are others now.
+    /// Tells the client which commands its person can type, if it does not know or a turn has seen
+    /// others since.
     async fn offer_commands(&mut self) -> Result<(), Gone> {
-        if !self.offered.is_due {
+        let project = match self.offered.is_begun() {
+            true => self.view.seen().filter(|seen| self.offered.is_news(seen)),
+            false => Some(self.view.look().await),
+        };
+        let Some(project) = project else {
             return Ok(());
-        }
-        self.offered.is_due = false;
-        let commands = commands::of(&self.view.look().await.library);
+        };
+        self.offered.take(&project);
+        let commands = commands::of(&project.library);
         let frame = acp::available_commands_update(self.session, &commands);
         if self.offered.is_known(&frame) {
             return Ok(());
