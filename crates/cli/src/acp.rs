@@ -9,7 +9,7 @@ use auth::{Door, Gate};
 use crate::engine;
 use crate::render::Exit;
 use crate::settings::Settings;
-use crate::signals;
+use crate::{signals, trim};
 
 /// Serves until the input ends or a signal comes; a turn that runs then is recorded as interrupted.
 ///
@@ -17,6 +17,7 @@ use crate::signals;
 /// If the engine cannot start.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     let running = engine::start(settings, Gate::this_process_only(), Door::default(), &[]).await?;
+    tokio::spawn(trim::once_started());
     let input = BufReader::with_capacity(READ_BYTES, stdin());
     let mut stop = signals::Stop::listen()?;
     tokio::select! {

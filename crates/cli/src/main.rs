@@ -15,6 +15,7 @@ mod sessions;
 mod settings;
 mod signals;
 mod token;
+mod trim;
 mod web;
 
 use std::process::ExitCode;
