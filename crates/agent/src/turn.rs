@@ -166,7 +166,8 @@ impl Turn {
             if is_over {
                 return Ok(stop_reason(stop));
             }
-            self.toolbox.leave_tokens(budget.tokens_left());
+            let called = calls.iter().map(|call| call.name.as_str());
+            self.toolbox.leave_tokens(budget.tokens_left(), called);
             let used = self.run_tools(calls).await?;
             budget = budget.spend_tokens(used);
         }

@@ -152,9 +152,12 @@ impl Toolbox {
         Self { only, ..self }
     }
 
-    /// Notes how many tokens the turn has left.
-    pub fn leave_tokens(&mut self, tokens_left: Option<u64>) {
-        self.tokens_left = tokens_left;
+    /// Notes how many tokens the turn has left: an equal share for each agent among the tools
+    /// that are `called`, since they may work at the same time.
+    pub fn leave_tokens<'a>(&mut self, left: Option<u64>, called: impl Iterator<Item = &'a str>) {
+        let is_agent = |name: &&str| matches!(self.place(name), Some(Place::Agent(..)));
+        let agents = called.filter(is_agent).count();
+        self.tokens_left = left.map(|left| left / (agents.max(1) as u64));
     }
 
     /// What `tool` does, for the model.
