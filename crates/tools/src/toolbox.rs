@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::agents::{Agents, Delegate};
 use crate::builtin::{
-    self, Outcome, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown,
-    TaskCall, There, Tool,
+    self, Outcome, PersonQuestion, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
+    RunsThere, Shown, TaskCall, There, Tool,
 };
 use crate::client_side::{ClientSeat, Offers};
 use crate::library::Library;
@@ -37,6 +37,8 @@ pub struct Toolbox {
     only: Option<Arc<[String]>>,
     /// Tokens that the turn has left, if there is a bound.
     tokens_left: Option<u64>,
+    /// Whether there is a person to ask.
+    has_person: bool,
 }
 
 /// Where a tool runs.
@@ -65,6 +67,7 @@ impl Toolbox {
             delegate: None,
             only: None,
             tokens_left: None,
+            has_person: true,
         }
     }
 
@@ -150,6 +153,22 @@ impl Toolbox {
     #[must_use]
     pub fn with_only(self, only: Option<Arc<[String]>>) -> Self {
         Self { only, ..self }
+    }
+
+    /// The same for whoever talks to another program: without what asks a person.
+    #[must_use]
+    pub fn without_person(self) -> Self {
+        Self {
+            has_person: false,
+            ..self
+        }
+    }
+
+    /// What a call of `name` asks a person, if it is for that; then it is not to run.
+    #[must_use]
+    pub fn question(&self, name: &str, input: &Value) -> Option<PersonQuestion> {
+        self.place(name)?;
+        builtin::find(name)?.question(input)
     }
 
     /// Notes how many tokens the turn has left.
@@ -266,6 +285,9 @@ impl Toolbox {
         let tool = builtin::find(name)?;
         let is_left_out = |only: &Arc<[String]>| !only.iter().any(|other| other == name);
         if self.only.as_ref().is_some_and(is_left_out) {
+            return None;
+        }
+        if tool.asks_person() && !self.has_person {
             return None;
         }
         match (&self.seat, tool.there(self.offers())) {

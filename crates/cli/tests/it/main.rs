@@ -33,6 +33,7 @@ mod peers_rust;
 mod permissions;
 mod project;
 mod prompts;
+mod questions;
 mod races;
 mod rejected;
 mod remote_clients;

@@ -109,3 +109,15 @@ pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 /// How long the last output of a process that has ended is waited for: it is in the pipe already,
 /// unless somebody who left its group holds the pipe open.
 pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Bytes of a question to a person: a page, which nobody reads more of before answering.
+pub const QUESTION_BYTES_MAX: usize = 8 * 1024;
+
+/// Answers that a question offers: a person chooses among what fits on a screen.
+pub const QUESTION_OPTIONS_MAX: usize = 20;
+
+/// Bytes of one offered answer: a button, not a page.
+pub const QUESTION_OPTION_BYTES_MAX: usize = 512;
+
+/// Bytes of a person's answer that are kept: a long letter.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;

@@ -115,6 +115,8 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// It shows `compaction_*` updates.
     pub compaction: bool,
+    /// It shows forms, by `elicitation/create`.
+    pub forms: bool,
     /// It wants `_fastness/turn`.
     pub turns: bool,
 }

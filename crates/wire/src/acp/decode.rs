@@ -132,6 +132,10 @@ fn initialize(request: v1::InitializeRequest) -> Initialize {
         terminal: offered.terminal,
         notices: session.is_some_and(|session| session.notices.is_some()),
         compaction: session.is_some_and(|session| session.compaction.is_some()),
+        forms: offered
+            .elicitation
+            .as_ref()
+            .is_some_and(|shown| shown.form.is_some()),
         turns: declares_turns(offered),
     };
     let client = request.client_info.map(|info| ClientInfo {

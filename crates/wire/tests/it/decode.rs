@@ -107,6 +107,7 @@ fn capabilities_are_read_in_either_spelling() {
         terminal: true,
         notices: true,
         compaction: true,
+        forms: true,
         turns: true,
     };
     let read = |params: Value| match read("initialize", params) {
@@ -117,6 +118,7 @@ fn capabilities_are_read_in_either_spelling() {
         "protocolVersion": 7,
         "clientCapabilities": {
             "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
+            "elicitation": {"form": {}},
             "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true}},
         },
         "clientInfo": {"name": "editor", "version": "1"},
