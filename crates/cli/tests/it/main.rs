@@ -12,6 +12,7 @@ mod clientside;
 mod coming_back;
 mod commands;
 mod compaction;
+mod discovery;
 mod durability;
 mod faults;
 mod fetch;

@@ -14,7 +14,7 @@ use super::client_message::{
     McpServer, NewSession, Prompt, Rewind, SetConfigOption, SetMode,
 };
 use super::content::push_text;
-use super::meta::{FastnessMeta, declares_turns};
+use super::meta::{FastnessMeta, declares};
 use super::older::{Method, modernise};
 use crate::rpc::{RequestId, RpcError};
 
@@ -136,7 +136,8 @@ fn initialize(request: v1::InitializeRequest) -> Initialize {
             .elicitation
             .as_ref()
             .is_some_and(|shown| shown.form.is_some()),
-        turns: declares_turns(offered),
+        tools: declares(offered, "tools"),
+        turns: declares(offered, "turns"),
     };
     let client = request.client_info.map(|info| ClientInfo {
         name: info.name,

@@ -108,6 +108,7 @@ fn capabilities_are_read_in_either_spelling() {
         notices: true,
         compaction: true,
         forms: true,
+        tools: true,
         turns: true,
     };
     let read = |params: Value| match read("initialize", params) {
@@ -119,7 +120,7 @@ fn capabilities_are_read_in_either_spelling() {
         "clientCapabilities": {
             "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
             "elicitation": {"form": {}},
-            "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true}},
+            "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true, "tools": {}}},
         },
         "clientInfo": {"name": "editor", "version": "1"},
     }));
