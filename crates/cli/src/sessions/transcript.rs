@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use domain::event::{
     AnswerOutcome, ChildLinked, GroundRule, Grounds, HookOutcome, HookRan, PermissionAsked,
-    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, QuestionAnswered,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, QuestionAnswered, QuestionAsked,
     QuestionOutcome, StopReason, Text, ToolStatus, TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
@@ -274,16 +274,7 @@ impl Transcript {
                     tone,
                 }
             }
-            Event::QuestionAsked(event) => {
-                if let Some(call) = self.calls.get_mut(&event.call_id) {
-                    call.is_asked = true;
-                }
-                let offered = match event.options.is_empty() {
-                    true => String::new(),
-                    false => format!(" ({})", event.options.join(" / ")),
-                };
-                plain(one_line(&format!("asks: {}{offered}", event.question)))
-            }
+            Event::QuestionAsked(event) => self.question(event),
             Event::QuestionAnswered(event) => question_end(event),
             Event::ToolResult(event) => {
                 let call = self.calls.remove(&event.call_id);
@@ -297,6 +288,17 @@ impl Transcript {
             }
             other => line(other),
         }
+    }
+
+    fn question(&mut self, asked: &QuestionAsked) -> Piece<'static> {
+        if let Some(call) = self.calls.get_mut(&asked.call_id) {
+            call.is_asked = true;
+        }
+        let offered = match asked.options.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", asked.options.join(" / ")),
+        };
+        plain(one_line(&format!("asks: {}{offered}", asked.question)))
     }
 
     fn allow(

@@ -30,6 +30,7 @@ mod logs;
 mod metrics;
 mod models;
 mod peers;
+mod peers_editor;
 mod peers_rust;
 mod permissions;
 mod project;
