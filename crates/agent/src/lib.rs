@@ -30,5 +30,6 @@ pub use tools::surroundings::branch;
 pub use tools::touched::Touched;
 pub use tools::web::Web;
 pub use tools::{
-    Outcome, Running, Toolbox, agents, client_side, library, progress, roots::Roots, seen::Seen,
+    Outcome, PersonQuestion, Running, Toolbox, agents, client_side, library, progress,
+    roots::Roots, seen::Seen,
 };

@@ -20,6 +20,7 @@ use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
+use tools::client_side::discovery::ClientTool;
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
@@ -241,7 +242,13 @@ fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
         description: toolbox.describe(tool),
         input_schema: schema(tool),
     };
-    toolbox.tools().map(spec).collect()
+    let client_spec = |tool: &ClientTool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone().into(),
+    };
+    let own = toolbox.client_tools().map(client_spec);
+    toolbox.tools().map(spec).chain(own).collect()
 }
 
 /// The schema of a built-in tool, which is the same in every session and written down once.

@@ -7,6 +7,7 @@
 
 mod keyboard;
 mod permits;
+mod questions;
 mod screen;
 mod tally;
 
@@ -15,7 +16,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use client::{Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, Update};
+use client::{
+    Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, ToolCall, Update,
+};
 use domain::SessionId;
 use domain::event::PermissionOptionKind;
 use serde_json::json;
@@ -209,6 +212,9 @@ impl<'a> Asking<'a> {
     /// Answers by the rules; without one that permits, a person is asked, else it is denied.
     fn asked(&mut self, mut ask: Ask, screen: &mut Screen) -> io::Result<()> {
         let call = self.tally.whole(&ask.call);
+        if questions::is_question(&call) {
+            return self.asked_to_answer(ask, call, screen);
+        }
         if self.permits.cover(&call) {
             allow(ask);
         } else if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
@@ -223,11 +229,43 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
+    /// Has the person at the terminal answer; nobody answers in their place.
+    fn asked_to_answer(
+        &mut self,
+        mut ask: Ask,
+        call: ToolCall,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        ask.call = call;
+        if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
+            keyboard.forget();
+            let answers = questions::answers(&ask.options);
+            screen.choice(&ask.call, answers.map(|option| option.name.as_str()))?;
+            self.question = Some(ask);
+            return Ok(());
+        }
+        screen.notice("the agent asked a question, and there is no terminal to answer it at")?;
+        self.tally.denied_by_person(&ask.call);
+        deny(ask);
+        Ok(())
+    }
+
     fn answered(&mut self, line: Option<&str>, screen: &mut Screen) -> io::Result<()> {
         let Some(ask) = self.question.take() else {
             return Ok(());
         };
         screen.answered();
+        if questions::is_question(&ask.call) {
+            let chosen = questions::chosen(line.unwrap_or_default(), &ask.options);
+            match chosen.map(str::to_owned) {
+                Some(option) => ask.answer(&option),
+                None => {
+                    self.tally.denied_by_person(&ask.call);
+                    deny(ask);
+                }
+            }
+            return Ok(());
+        }
         let answer = line.unwrap_or_default().trim().to_ascii_lowercase();
         if matches!(answer.as_str(), "y" | "yes") {
             allow(ask);

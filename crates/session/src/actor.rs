@@ -31,7 +31,7 @@ use crate::handle::{
     DeleteReply, Envelope, Mailbox, Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
-use crate::state::{Command, Rejected, SessionState};
+use crate::state::{Command, Rejected, Said, SessionState};
 use crate::store_task::{blocking, failure_kind};
 use crate::subscription::Ending;
 
@@ -377,16 +377,13 @@ impl SessionActor {
         from: AttachmentId,
         by: PrincipalId,
     ) {
-        let option_id = match answer {
-            Answer::Selected(option) => Some(option),
-            Answer::Dismissed => None,
+        let said = match answer {
+            Answer::Selected(option) => Said::Option(option),
+            Answer::Said(words) => Said::Words(words),
+            Answer::Dismissed => Said::Nothing,
             Answer::Unable => return self.on_unable(question, from),
         };
-        self.stage(Command::Answer {
-            question,
-            option_id,
-            by,
-        });
+        self.stage(Command::Answer { question, said, by });
     }
 
     /// The client of an attachment is there again; a turn that it started may go on with it.

@@ -63,11 +63,13 @@ pub enum Accepted {
     Repeated(Fate, EventSeq),
 }
 
-/// A client's answer to a permission question.
+/// A client's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The person chose an option.
     Selected(String),
+    /// The person answered in their own words.
+    Said(String),
     /// The person dismissed the question.
     Dismissed,
     /// This client cannot answer: it failed, or chose something that was not offered.
@@ -333,7 +335,7 @@ impl SessionHandle {
         self.send(Envelope::Rewind { to, reply });
     }
 
-    /// Answers a permission question.
+    /// Answers a question.
     pub fn answer(&self, question: PermissionId, answer: Answer) {
         if !self.may_act() {
             return;

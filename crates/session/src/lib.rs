@@ -34,5 +34,5 @@ pub use handle::{
 };
 pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;
-pub use state::{Fate, TurnOutcome};
+pub use state::{Asked, Fate, TurnOutcome};
 pub use subscription::{Delivery, Ending, Item, Subscription};

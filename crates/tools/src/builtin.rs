@@ -16,6 +16,7 @@ use crate::roots::{PathError, Roots};
 use crate::shell::ShellCall;
 use crate::web::Web;
 
+mod ask_user;
 mod bash;
 mod changing;
 mod edit;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &grep::Grep,
     &bash::Bash,
     &todo::Todo,
+    &ask_user::AskUser,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
     &skill::Skill,
@@ -85,6 +87,17 @@ pub trait Tool: Send + Sync {
     /// time.
     fn is_task(&self) -> bool {
         false
+    }
+
+    /// Whether a call of it is a question to a person, and so of use only where one can be asked.
+    fn asks_person(&self) -> bool {
+        false
+    }
+
+    /// What a call of it asks a person, who then gives its outcome; `None` if it is to run.
+    fn question(&self, input: &Value) -> Option<PersonQuestion> {
+        let _ = input;
+        None
     }
 
     /// How it runs on the server, if it does.
@@ -220,6 +233,15 @@ pub struct Shown {
     pub locations: Vec<ToolLocation>,
     /// What it would do to them: ACP tool call content.
     pub content: Vec<Value>,
+}
+
+/// What an agent asks a person, fit to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonQuestion {
+    /// What it wants to know.
+    pub question: String,
+    /// The answers that it offers, each in one line and none twice.
+    pub options: Vec<String>,
 }
 
 /// How a call ended.

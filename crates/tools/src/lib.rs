@@ -29,7 +29,7 @@ pub mod touched;
 pub mod web;
 
 pub use builtin::{
-    Outcome, Question, Running, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
-    RunsThere, Shown, TaskCall, There, Tool,
+    Outcome, PersonQuestion, Question, Running, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary,
+    RunsOut, RunsThere, Shown, TaskCall, There, Tool,
 };
 pub use toolbox::Toolbox;

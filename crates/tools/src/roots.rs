@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
@@ -31,6 +33,26 @@ pub struct Roots {
     outputs: Option<PathBuf>,
     /// What the session knows of the files in them.
     seen: Seen,
+    /// Set once nobody waits for what is looked for.
+    stopped: Arc<AtomicBool>,
+}
+
+/// Whoever waits for a search. Dropped, it has the search end.
+#[derive(Debug)]
+pub(crate) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    /// One, and what it sets when it is dropped.
+    pub(crate) fn new() -> (Self, Arc<AtomicBool>) {
+        let stopped = Arc::new(AtomicBool::new(false));
+        (Self(Arc::clone(&stopped)), stopped)
+    }
+}
+
+impl Drop for StopFlag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Why a path was not opened, in words for a model.
@@ -61,6 +83,7 @@ impl Roots {
             hidden,
             outputs: None,
             seen: Seen::default(),
+            stopped: Arc::default(),
         }
     }
 
@@ -86,6 +109,12 @@ impl Roots {
     #[must_use]
     pub fn with_seen(self, seen: Seen) -> Self {
         Self { seen, ..self }
+    }
+
+    /// The same, whose searches end once `stopped` is set.
+    #[must_use]
+    pub(crate) fn stopped_by(self, stopped: Arc<AtomicBool>) -> Self {
+        Self { stopped, ..self }
     }
 
     /// What the session knows of its files.

@@ -57,6 +57,9 @@ impl Turn {
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
+        for text in unless_cancelled(&self.cancel, self.toolbox.discover()).await? {
+            self.report(Report::Note(Note::Told(text))).await?;
+        }
         self.tools = specs(&self.toolbox);
         self.system = format!("{}{}", self.system, project.prompt).into();
         self.overhead = overhead(&self.system, &self.tools);

@@ -179,6 +179,25 @@ impl Screen {
         Ok(())
     }
 
+    /// Has a person choose among `answers` to a question of the agent's.
+    pub(super) fn choice<'a>(
+        &mut self,
+        call: &ToolCall,
+        answers: impl Iterator<Item = &'a str>,
+    ) -> io::Result<()> {
+        self.end_line()?;
+        self.err(&self.palette.bold(&format!("● {}\n", title(call))))?;
+        let mut count = 0;
+        for answer in answers {
+            count += 1;
+            self.err(&format!("  {count}. {}\n", one_line(answer)))?;
+        }
+        let prompt = format!("answer [1-{count}, or Enter not to answer] ");
+        self.err(&self.palette.bold(&prompt))?;
+        self.line = Line::Thought;
+        Ok(())
+    }
+
     /// The person pressed Enter.
     pub(super) fn answered(&mut self) {
         self.line = Line::Empty;

@@ -12,7 +12,7 @@ use crate::hooks::configure;
 use crate::support::binary;
 
 /// Tools whose stories stand beside them, for they need more than a workspace.
-const ELSEWHERE: [&str; 2] = ["ask_user", "lsp"];
+const ELSEWHERE: [&str; 1] = ["lsp"];
 
 /// Tools that run unasked.
 const FREE: [&str; 6] = ["read", "list", "glob", "grep", "todo", "skill"];
@@ -68,6 +68,7 @@ fn table(site: &str) -> Vec<(&'static str, Value, String)> {
         ),
         row("web_search", json!({"query": "rust"}), "web_search(ru*)"),
         row("task", json!({"prompt": "work"}), "task(general)"),
+        row("ask_user", json!({"question": "Who are you?"}), "ask_user"),
     ]
 }
 
@@ -165,6 +166,8 @@ impl Story {
         assert!(self.events("child.linked").is_empty());
         assert!(!home.workspace().join("new").exists());
         assert_eq!(self.connections, 0, "somebody was there");
+        let answers = self.events("question.answered");
+        assert!(answers.iter().all(|answer| answer["outcome"] == "declined"));
         assert!(self.events("hook.event").is_empty());
     }
 }

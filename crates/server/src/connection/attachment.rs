@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use domain::event::{PermissionAsked, SessionUpdated, StopReason, Usage};
+use domain::event::{SessionUpdated, StopReason, Usage};
+use domain::ids::PermissionId;
 use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
 use session::{
     CommandError, Config, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription,
@@ -108,7 +109,7 @@ pub(crate) struct Pump {
     pub(crate) route: Route,
     pub(crate) capabilities: ClientCapabilities,
     /// Questions that were open when the client attached; later ones come with the stream.
-    pub(crate) questions: Vec<PermissionAsked>,
+    pub(crate) questions: Vec<session::Asked>,
     /// What is around the session.
     pub(crate) view: ProjectView,
     /// What the client was last told of its commands.
@@ -297,13 +298,13 @@ impl Pump {
         match &stored.event {
             Event::UserMessage(message) if self.waiting.is_own(message.message_id.as_ref()) => {}
             Event::PermissionAsked(asked) if is_live && self.may_act => {
-                frames.push(Frame::once(self.answers.question(self.session, asked)));
+                frames.push(self.question(&session::Asked::Permission(asked.clone())));
             }
-            Event::PermissionAnswered(answered) => {
-                // Settled before it was asked here: then it need not be asked at all.
-                self.questions.retain(|asked| asked.id != answered.id);
-                frames.extend(self.answers.withdraw(&answered.id).map(Frame::once));
+            Event::QuestionAsked(asked) if is_live && self.may_act => {
+                frames.push(self.question(&session::Asked::Person(asked.clone())));
             }
+            Event::PermissionAnswered(answered) => frames.extend(self.withdraw(&answered.id)),
+            Event::QuestionAnswered(answered) => frames.extend(self.withdraw(&answered.id)),
             Event::Notice(notice) if notice.kind != "greeting" => {
                 // Said once, when it happens, to those who want to hear it.
                 if is_live && self.capabilities.notices {
@@ -527,11 +528,20 @@ impl Pump {
             return Ok(());
         }
         let questions = std::mem::take(&mut self.questions);
-        let frames: Vec<_> = questions
-            .iter()
-            .map(|asked| Frame::once(self.answers.question(self.session, asked)))
-            .collect();
+        let frames: Vec<_> = questions.iter().map(|asked| self.question(asked)).collect();
         self.route.send(frames).await
+    }
+
+    /// Asks the client's person, as it can show it.
+    fn question(&self, asked: &session::Asked) -> Frame {
+        let answers = &self.answers;
+        Frame::once(answers.question(self.session, asked, self.capabilities))
+    }
+
+    /// A question has its answer. If it was not asked here yet, it need not be at all.
+    fn withdraw(&mut self, question: &PermissionId) -> Option<Frame> {
+        self.questions.retain(|asked| asked.id() != question);
+        self.answers.withdraw(question).map(Frame::once)
     }
 
     fn failed(&self, id: &RequestId, error: &TurnError) -> Option<String> {

@@ -52,17 +52,23 @@ impl SessionActor {
         let client = prompter.and_then(|prompter| prompter.client);
         let seat = client.map(|client| ClientSeat::new(client, limits.client_back));
         let seat = role.map_or(seat, |role| role.seat.clone());
+        // One turn runs at a time, so a turn's share of the network is the session's.
+        let toolbox = Toolbox::new(roots)
+            .with_client(seat.clone())
+            .with_web(self.engine.web.as_ref().map(Web::for_session))
+            .with_shell(self.shell())
+            .with_progress(self.feed.progress().clone())
+            .with_delegate(self.nursery(turn))
+            .with_only(role.and_then(|role| role.agent.tools.clone()));
+        // A sub-agent talks to the agent that called it, which may ask the person.
+        let toolbox = match role {
+            Some(_) => toolbox.without_person(),
+            None => toolbox,
+        };
         let input = TurnInput {
             model,
             system,
-            // One turn runs at a time, so a turn's share of the network is the session's.
-            toolbox: Toolbox::new(roots)
-                .with_client(seat.clone())
-                .with_web(self.engine.web.as_ref().map(Web::for_session))
-                .with_shell(self.shell())
-                .with_progress(self.feed.progress().clone())
-                .with_delegate(self.nursery(turn))
-                .with_only(role.and_then(|role| role.agent.tools.clone())),
+            toolbox,
             catalog: self.catalog_for(&open.state),
             budget: Budget::new(&limits, open.state.usage().tokens()),
             room: Room {
@@ -269,6 +275,7 @@ impl SessionActor {
                 ruled,
                 refused,
                 is_uncontained,
+                question,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -283,6 +290,7 @@ impl SessionActor {
                 ruled,
                 refused,
                 is_uncontained,
+                question,
             });
         }
         self.stage(Command::Propose(calls));

@@ -393,6 +393,7 @@ impl ClientSide for Files {
             read_text_file: true,
             write_text_file: true,
             terminal: false,
+            tools: false,
         }
     }
 
