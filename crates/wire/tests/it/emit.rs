@@ -56,6 +56,7 @@ fn answers() -> Vec<(&'static str, String)> {
         turn: TurnStatus::default(),
         resume_token: None,
         resync_from: None,
+        cursor: None,
         damaged_at: None,
         ignored: &[],
     };
@@ -67,6 +68,7 @@ fn answers() -> Vec<(&'static str, String)> {
         },
         resume_token: Some(&token),
         resync_from: Some(EventSeq(4)),
+        cursor: None,
         damaged_at: None,
         ignored: &["mcpServers"],
         ..fresh.clone()
