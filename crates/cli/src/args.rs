@@ -57,7 +57,8 @@ pub(crate) enum Command {
     /// Ask one question and print the answer as it comes.
     #[command(after_help = "Examples:\n  \
         fastness ask \"read README.md\"\n  \
-        git diff | fastness ask - --json\n  \
+        git diff | fastness ask --stdin \"review this\"\n  \
+        fastness ask - --json < question.txt\n  \
         fastness ask \"run make test\" --allow 'bash(make *)' --timeout 120\n\n\
         Exit code 3 means that every tool call of the answer was denied because no --allow rule \
         covered it.")]
@@ -244,6 +245,13 @@ pub(crate) struct AskArgs {
     /// Print one JSON object {sessionId, text, stopReason, usage} at the end instead of the text.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print a JSON object per line as things happen: session, text, thought, tool, tool_update,
+    /// notice, and at the end result.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) stream_json: bool,
+    /// Read stdin too, and put it after the question.
+    #[arg(long)]
+    pub(crate) stdin: bool,
     /// Continue this session.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<SessionId>,

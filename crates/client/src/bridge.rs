@@ -36,9 +36,12 @@ pub async fn bridge(
     } = transport;
     let to_server = send(lines, frames_out, out.clone());
     let to_editor = receive(frames_in, out);
-    // The way back ends by itself when the way there has ended.
-    let ((), ended) = tokio::join!(to_server, to_editor);
-    ended
+    tokio::pin!(to_server, to_editor);
+    tokio::select! {
+        // The way back ends soon after the way there has.
+        () = &mut to_server => to_editor.await,
+        ended = &mut to_editor => ended,
+    }
 }
 
 async fn send(

@@ -11,7 +11,7 @@ use domain::limits::{CLOSE_WAIT, REQUESTS_IN_FLIGHT_MAX, STASHED_FRAMES_MAX};
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::ledger::{Effects, Ledger};
 use super::{Dialer, LinkState, backoff};
@@ -322,10 +322,13 @@ impl Line {
         }
     }
 
-    /// Says goodbye.
+    /// Says goodbye. A writer that is stuck ends by its own deadline; nobody waits for it that long.
     async fn close(self) -> TransportError {
         drop(self.outgoing);
-        self.writer.await.unwrap_or(TransportError::ClosedHere)
+        match timeout(CLOSE_WAIT, self.writer).await {
+            Ok(Ok(cause)) => cause,
+            Ok(Err(_)) | Err(_) => TransportError::ClosedHere,
+        }
     }
 
     /// The better of two reasons: the writer may know why the reader failed.
