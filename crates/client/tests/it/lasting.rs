@@ -130,7 +130,7 @@ async fn b_21_a_turn_goes_on_over_a_broken_connection_without_a_gap_or_a_repeat(
                 assert_eq!(end.stop_reason, "end_turn");
                 break;
             }
-            other => panic!("{other:?}"),
+            other @ (PromptEvent::Update(_) | PromptEvent::Ask(_)) => panic!("{other:?}"),
         }
     }
     assert_eq!(text, "one two");
@@ -145,10 +145,11 @@ async fn b_21_tries_come_further_apart_and_end_with_an_error_that_names_address_
     drop(server);
     let error = loop {
         // A request of 30 s ends before ten tries have; each one ends by itself.
-        match client.list_sessions(None, None).await.unwrap_err() {
-            ClientError::Timeout { method, .. } => assert_eq!(method, "session/list"),
-            error => break error,
+        let error = client.list_sessions(None, None).await.unwrap_err();
+        if !matches!(error, ClientError::Timeout { .. }) {
+            break error;
         }
+        assert!(error.to_string().contains("session/list"), "{error}");
     };
     let said = whole(&error);
     let expected = "did not come back after 10 tries: ws://there does not answer: nobody is there";
@@ -186,9 +187,9 @@ async fn b_21_a_server_that_breaks_at_once_each_time_is_given_up_too() {
     };
     let wait = async {
         loop {
-            match client.list_sessions(None, None).await.unwrap_err() {
-                ClientError::Timeout { .. } => {}
-                error => break error,
+            let error = client.list_sessions(None, None).await.unwrap_err();
+            if !matches!(error, ClientError::Timeout { .. }) {
+                break error;
             }
         }
     };
