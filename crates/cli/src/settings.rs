@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     /// Whether `--cwd` named it.
     pub(crate) is_cwd_given: bool,
     pub(crate) model: ModelSettings,
+    /// What `--model` said, to be said again to a server that we start.
+    pub(crate) model_flag: Option<String>,
     pub(crate) limits: Limits,
     /// Whether the first prompt of a session is preceded by a greeting.
     pub(crate) is_greeting: bool,
@@ -141,6 +143,7 @@ impl Settings {
             data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),
+            model_flag: common.model.clone(),
             model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
             limits,
             is_greeting: is_greeting(&environment)?,

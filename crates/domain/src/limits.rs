@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 mod agents;
+mod clients;
 mod tools;
 
 pub use agents::*;
+pub use clients::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
@@ -283,13 +285,6 @@ pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Models of a local server that are offered for choosing: a list that a person can still read.
 pub const MODELS_OFFERED_MAX: usize = 64;
 
-/// Updates of one prompt that wait in the client library; small, so that a caller who does not read
-/// is felt by the server, whose journal keeps the rest.
-pub const CLIENT_UPDATES_MAX: usize = 256;
-
-/// How long saying goodbye may take: a peer that left does not hear it.
-pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
-
 /// The settings that bound waiting, size and number. See the contract for what a breach does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
@@ -363,6 +358,12 @@ pub struct Limits {
     pub client_connect: Duration,
     /// Client library: longest silence on the wire.
     pub client_silence: Duration,
+    /// Client library: time before the first try to connect again; each further one doubles it.
+    pub reconnect_first: Duration,
+    /// Client library: longest time between two tries.
+    pub reconnect_most: Duration,
+    /// Client library: tries before it gives up.
+    pub reconnect_tries: u32,
 }
 
 impl Default for Limits {
@@ -407,6 +408,9 @@ impl Default for Limits {
             partial_sync: seconds(1),
             client_connect: seconds(10),
             client_silence: seconds(300),
+            reconnect_first: seconds(1),
+            reconnect_most: seconds(30),
+            reconnect_tries: 10,
         }
     }
 }
@@ -477,6 +481,9 @@ impl Limits {
             ("partial_sync_ms", Slot::Time(&mut self.partial_sync)),
             ("client_connect_ms", Slot::Time(&mut self.client_connect)),
             ("client_silence_ms", Slot::Time(&mut self.client_silence)),
+            ("reconnect_first_ms", Slot::Time(&mut self.reconnect_first)),
+            ("reconnect_most_ms", Slot::Time(&mut self.reconnect_most)),
+            ("reconnect_tries", Slot::Small(&mut self.reconnect_tries)),
             ("connections_max", Slot::Count(&mut self.connections_max)),
             (
                 "connections_per_token_max",

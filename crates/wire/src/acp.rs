@@ -33,6 +33,7 @@ pub use frames::{
 };
 pub use frames::{available_commands_update, config_option_update, current_mode_update};
 pub use meta::{FastnessMeta, ResumeToken, TurnState, TurnStatus, UpdateMeta};
+pub use older::Method;
 pub use permission::{PermissionReply, permission_outcome, permission_request};
 pub use question::{FormReply, form_reply, question_choice, question_form};
 pub use results::{

@@ -8,6 +8,8 @@
 mod ask;
 mod backpressure;
 mod bodies;
+mod bridge;
+mod client_rows;
 mod clientside;
 mod coming_back;
 mod commands;

@@ -75,6 +75,31 @@ async fn acpx_over_stdio_completes_the_story() {
     over_stdio(Peer::Acpx).await;
 }
 
+#[tokio::test]
+async fn typescript_sdk_over_the_bridge_completes_the_story() {
+    over_bridge(Peer::TypeScript).await;
+}
+
+#[tokio::test]
+async fn python_sdk_over_the_bridge_completes_the_story() {
+    over_bridge(Peer::Python).await;
+}
+
+#[tokio::test]
+async fn acpx_over_the_bridge_completes_the_story() {
+    over_bridge(Peer::Acpx).await;
+}
+
+async fn over_bridge(peer: Peer) {
+    let server = Program::serve(binary(), script()).await;
+    let mut command = vec![binary().to_owned()];
+    command.extend(server.home().arguments("acp"));
+    command.extend(["--server".to_owned(), "local".to_owned()]);
+    if let Err(printed) = run(peer, server.home(), json!({"command": command})).await {
+        panic!("{printed}--- what the server logged\n{}", server.stderr());
+    }
+}
+
 async fn over_stdio(peer: Peer) {
     let home = Home::new(binary(), script());
     let mut command = vec![binary().to_owned()];

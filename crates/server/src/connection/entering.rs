@@ -178,7 +178,9 @@ impl Connection {
         let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
         let route = Route::new(&self.lanes, session, serial, stop.clone());
         let route = self.by_way_of(route, (session, &snapshot), &entry);
-        let reply = Box::new(self.reply(session, &snapshot, resume_token.as_ref(), entry));
+        let cursor = (entry.way == Way::Resume).then(|| subscription.cursor());
+        let reply = self.reply((session, cursor), &snapshot, resume_token.as_ref(), entry);
+        let reply = Box::new(reply);
         let questions = snapshot.questions.into_iter();
         let pump = Box::new(Pump {
             service: Arc::clone(&self.service),
@@ -238,7 +240,7 @@ impl Connection {
 
     fn reply(
         &self,
-        session: SessionId,
+        (session, cursor): (SessionId, Option<Cursor>),
         snapshot: &Snapshot,
         resume_token: Option<&Secret>,
         entry: Entry,
@@ -258,6 +260,7 @@ impl Connection {
             },
             resume_token: resume_token.as_ref(),
             resync_from: snapshot.resync_from,
+            cursor,
             damaged_at: snapshot.damaged_at,
             ignored: &entry.ignored,
         };

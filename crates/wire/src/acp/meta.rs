@@ -118,6 +118,17 @@ pub struct UpdateMeta {
 }
 
 impl UpdateMeta {
+    /// What says that a client stands at `cursor`.
+    #[must_use]
+    pub fn at(cursor: Cursor) -> Self {
+        Self {
+            seq: cursor.seq,
+            epoch: cursor.epoch,
+            offset: (cursor.offset > 0).then_some(cursor.offset),
+            ..Self::default()
+        }
+    }
+
     /// The cursor to keep after this update.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
