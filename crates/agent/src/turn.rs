@@ -17,9 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::event::{MessageKind, StopReason};
 use domain::{FailureKind, TurnError, TurnId};
 use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
+use tools::remote::RemoteTool;
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
@@ -153,6 +155,7 @@ impl Turn {
             if let Go::NoFurther = self.before_model().await? {
                 return Ok(StopReason::Refusal);
             }
+            self.look_at_servers().await?;
             let span = tracing::info_span!("model_call");
             let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
             budget = budget.spend_tokens(usage);
@@ -240,7 +243,13 @@ fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
         description: toolbox.describe(tool),
         input_schema: schema(tool),
     };
-    toolbox.tools().map(spec).collect()
+    let remote = |tool: &RemoteTool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: Value::clone(&tool.input_schema).into(),
+    };
+    let own = toolbox.tools().map(spec);
+    own.chain(toolbox.remote_tools().map(remote)).collect()
 }
 
 /// The schema of a built-in tool, which is the same in every session and written down once.

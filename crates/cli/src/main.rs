@@ -11,6 +11,7 @@ mod logging;
 mod open;
 mod render;
 mod serve;
+mod servers;
 mod sessions;
 mod settings;
 mod signals;
@@ -73,6 +74,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         },
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,
+        Command::Mcp(args) => servers::run(args, settings).await,
         Command::Open(args) => open::run(args, settings),
         Command::Acp(_) => acp::run(settings).await,
         Command::Approve(args) => approve::run(args, settings),

@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 mod agents;
+mod mcp;
 mod tools;
 
 pub use agents::*;
+pub use mcp::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.

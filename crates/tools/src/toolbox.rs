@@ -13,7 +13,9 @@ use crate::builtin::{
 };
 use crate::client_side::{ClientSeat, Offers};
 use crate::library::Library;
+use crate::output::Output;
 use crate::progress::Progress;
+use crate::remote::{Offered, RemoteCall, RemoteTool, RemoteTools};
 use crate::roots::Roots;
 use crate::sandbox::{Grants, SandboxSettings};
 use crate::shell::{Shell, ShellCall};
@@ -33,6 +35,9 @@ pub struct Toolbox {
     grants: Grants,
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
+    remote: Option<Arc<dyn RemoteTools>>,
+    /// What of other programs' tools is offered now.
+    offered: Offered,
     /// The only tools, if not all.
     only: Option<Arc<[String]>>,
     /// Tokens that the turn has left, if there is a bound.
@@ -47,6 +52,7 @@ enum Place {
     Library(&'static dyn RunsOnLibrary),
     Shell(&'static dyn RunsCommands, Shell),
     Agent(&'static dyn RunsAgents, Arc<dyn Delegate>),
+    Remote(Arc<dyn RemoteTools>),
 }
 
 impl Toolbox {
@@ -63,6 +69,8 @@ impl Toolbox {
             grants: Grants::default(),
             agents: Agents::default(),
             delegate: None,
+            remote: None,
+            offered: Offered::default(),
             only: None,
             tokens_left: None,
         }
@@ -128,7 +136,8 @@ impl Toolbox {
                 | Place::There(..)
                 | Place::Out(..)
                 | Place::Library(_)
-                | Place::Agent(..),
+                | Place::Agent(..)
+                | Place::Remote(_),
             )
             | None => false,
         }
@@ -144,6 +153,35 @@ impl Toolbox {
     #[must_use]
     pub fn with_agents(self, agents: Agents) -> Self {
         Self { agents, ..self }
+    }
+
+    /// The same, with tools of other programs.
+    #[must_use]
+    pub fn with_remote(self, remote: Option<Arc<dyn RemoteTools>>) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// Whose tools those of other programs are.
+    #[must_use]
+    pub fn remote(&self) -> Option<&Arc<dyn RemoteTools>> {
+        self.remote.as_ref()
+    }
+
+    /// Offers what other programs have to offer by now; says whether that is something else.
+    pub fn look_again(&mut self) -> bool {
+        let Some(remote) = &self.remote else {
+            return false;
+        };
+        let offered = remote.offered();
+        let is_new = offered.version != self.offered.version;
+        self.offered = offered;
+        is_new
+    }
+
+    /// The tools of other programs that can run.
+    pub fn remote_tools(&self) -> impl Iterator<Item = &RemoteTool> {
+        let tools = self.offered.tools.iter();
+        tools.filter(|tool| self.place(&tool.name).is_some())
     }
 
     /// The same, without all tools but these, if there are such.
@@ -178,7 +216,13 @@ impl Toolbox {
             content: Vec::new(),
         };
         match builtin::find(name) {
-            None => unknown(),
+            None => match self.offered.find(name) {
+                Some(tool) => Shown {
+                    title: tool.title.clone(),
+                    ..unknown()
+                },
+                None => unknown(),
+            },
             Some(tool) if tool.only_looks() => tool.show(input, &self.roots),
             // What changes a file is shown beside what stands there now, and disks block.
             Some(tool) => {
@@ -246,10 +290,24 @@ impl Toolbox {
                     agents: self.agents.clone(),
                     delegate,
                     seat: self.seat.clone(),
+                    remote: self.remote.clone(),
                     tokens_left: self.tokens_left,
                     place: self.progress.of(&permit),
                 };
                 let outcome = tool.run(input, call).await;
+                drop(permit);
+                outcome
+            }
+            Some(Place::Remote(remote)) => {
+                let outputs = self.shell.as_ref().map(|shell| shell.outputs().to_owned());
+                let call = RemoteCall {
+                    call: permit.call().clone(),
+                    name: name.to_owned(),
+                    input,
+                    place: self.progress.of(&permit),
+                    output: Output::new(outputs.unwrap_or_default()),
+                };
+                let outcome = remote.run(call).await;
                 drop(permit);
                 outcome
             }
@@ -263,11 +321,16 @@ impl Toolbox {
 
     /// Where the tool called `name` runs, if it can.
     fn place(&self, name: &str) -> Option<Place> {
-        let tool = builtin::find(name)?;
         let is_left_out = |only: &Arc<[String]>| !only.iter().any(|other| other == name);
         if self.only.as_ref().is_some_and(is_left_out) {
             return None;
         }
+        let Some(tool) = builtin::find(name) else {
+            let remote = self.remote.as_ref().map(Arc::clone);
+            return remote
+                .filter(|_| self.offered.find(name).is_some())
+                .map(Place::Remote);
+        };
         match (&self.seat, tool.there(self.offers())) {
             (Some(seat), Some(there)) => Some(Place::There(there, seat.clone())),
             (Some(_) | None, _) => match (&self.web, tool.out()) {
