@@ -49,6 +49,19 @@ fn named() -> Value {
     json!({"name": "small", "command": "python3", "args": ["-c", SERVER], "env": []})
 }
 
+/// A home whose sandbox shows the Python that this machine has.
+pub(crate) fn home_with(script: impl Into<Value>) -> Home {
+    let home = Home::new(binary(), script);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "where this machine keeps its Python"
+    )]
+    match std::env::var("PYENV_ROOT") {
+        Ok(root) => home.env("PYENV_ROOT", root),
+        Err(_) => home,
+    }
+}
+
 /// What the server noted that begins with `word`.
 fn noted(home: &Home, word: &str) -> Vec<String> {
     let noted = home.read("noted").unwrap_or_default();
@@ -74,7 +87,7 @@ fn calling(name: &str, input: Value) -> Script {
 #[tokio::test]
 async fn a_server_that_a_client_names_belongs_to_that_session_and_ends_with_it() {
     let script = calling("echo", json!({"say": "hello"}));
-    let server = Program::serve_in(Home::new(binary(), script)).await;
+    let server = Program::serve_in(home_with(script)).await;
     let home = server.home();
     let mut client = AcpClient::connect_ws(&server).await;
     client.on_permission(Choice::Allow);
@@ -114,7 +127,7 @@ fn is_gone(home: &Home) -> bool {
 
 #[tokio::test]
 async fn a_11_of_twenty_first_prompts_one_starts_the_servers() {
-    let server = Program::serve_in(Home::new(binary(), Script::says("hi"))).await;
+    let server = Program::serve_in(home_with(Script::says("hi"))).await;
     let home = server.home();
     let mut client = AcpClient::connect_ws(&server).await;
     let session = session_of(&new_session(&mut client, home, json!([named()])).await);
@@ -141,7 +154,7 @@ async fn a_dead_server_is_started_again_and_its_call_is_not_repeated() {
         .call([say("first: ${result}")])
         .call([tool("mcp__small__echo", json!({"say": "back"}))])
         .call([say("second: ${result}")]);
-    let home = Home::new(binary(), script);
+    let home = home_with(script);
     let mcp = format!(
         "[mcp.small]\ncommand = \"python3\"\nargs = [\"-c\", '''{SERVER}''']\nrequired = true\n\
          deny = [\"hang\"]\n[permissions]\nallow = [\"mcp__small__*\"]\n"
@@ -182,7 +195,7 @@ async fn a_long_result_goes_to_a_file_and_a_wrong_form_is_an_error() {
         .call([say("right: ${result}")])
         .call([tool("mcp__small__structured", json!({"n": "five"}))])
         .call([say("wrong: ${result}")]);
-    let server = Program::serve_in(Home::new(binary(), script)).await;
+    let server = Program::serve_in(home_with(script)).await;
     let mut client = AcpClient::connect_ws(&server).await;
     client.on_permission(Choice::Allow);
     let created = new_session(&mut client, server.home(), json!([named()])).await;
@@ -203,7 +216,7 @@ async fn a_long_result_goes_to_a_file_and_a_wrong_form_is_an_error() {
 
 #[tokio::test]
 async fn the_servers_of_a_project_count_once_they_are_approved_and_until_they_change() {
-    let home = Home::new(binary(), calling("echo", json!({"say": "hello"})));
+    let home = home_with(calling("echo", json!({"say": "hello"})));
     let file = json!({"mcpServers": {"small": {"command": "python3", "args": ["-c", SERVER]}}});
     home.write(".mcp.json", &file.to_string());
     let server = Program::serve_in(home).await;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::script::{Script, say, tool};
-use testkit::{AcpClient, Home, Peer, Program, peers};
+use testkit::{AcpClient, Peer, Program, peers};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::hooks::configure;
-use crate::support::binary;
+use crate::mcp::home_with;
 
 /// The program of a server that npm has installed, and where all of them are.
 fn node_server(name: &str) -> (PathBuf, PathBuf) {
@@ -48,11 +48,13 @@ async fn called(set: &str, name: &str, input: Value) -> String {
     let script = Script::new()
         .call([tool(&format!("mcp__real__{name}"), input)])
         .call([say("${result}")]);
-    let home = Home::new(binary(), script);
+    let home = home_with(script);
     let set = set.replace("WORKSPACE", home.workspace().to_str().unwrap());
     let allow = "[permissions]\nallow = [\"mcp__real__*\"]\n";
     configure(&home, &format!("{allow}[mcp.real]\nrequired = true\n{set}"));
     home.write("hello.txt", "hello from a file");
+    let made = home.clean("git").args(["init", "-q"]).status().await;
+    assert!(made.unwrap().success());
     let server = Program::serve_in(home).await;
     let mut client = AcpClient::connect_ws(&server).await;
     let session = client.new_session().await;
@@ -144,10 +146,11 @@ async fn mcp_server_time_tells_the_time() {
 #[tokio::test]
 async fn mcp_server_git_looks_at_a_repository() {
     let set = by_python(&["-m", "mcp_server_git"]);
-    // There is none here, which it knows.
     let said = called(&set, "git_status", json!({"repo_path": "."})).await;
-    assert!(said.contains("."), "{said}");
-    assert!(!said.contains("There is no tool"), "{said}");
+    assert!(
+        said.contains("hello.txt"),
+        "a file it does not know: {said}"
+    );
 }
 
 #[tokio::test]
@@ -162,7 +165,12 @@ async fn mcp_server_fetch_fetches_a_page() {
             let _ = stream.write_all(page.as_bytes()).await;
         }
     });
-    let set = by_python(&["-m", "mcp_server_fetch", "--ignore-robots-txt"]);
+    let set = by_python(&[
+        "-m",
+        "mcp_server_fetch",
+        "--ignore-robots-txt",
+        "--allow-private-ips",
+    ]);
     let said = called(
         &set,
         "fetch",
