@@ -209,7 +209,9 @@ impl RemoteTools for Hub {
             let input = match call.input {
                 Value::Object(input) => input,
                 Value::Null => Map::new(),
-                _ => return Outcome::failed("The input must be an object."),
+                Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                    return Outcome::failed("The input must be an object.");
+                }
             };
             let link = match kept.link().await {
                 Ok(link) => link,
