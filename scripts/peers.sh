@@ -37,6 +37,8 @@ install_python() {
     python3 -m pip install --quiet --disable-pip-version-check \
         --root-user-action=ignore --no-deps --no-compile --target "$peers/$1/site" \
         --requirement "$pins/$1/requirements.txt"
+    # Servers are started often, in a sandbox that cannot keep what it compiles.
+    if [ "$1" = mcp-python ]; then python3 -m compileall -q -j 2 "$peers/$1/site" >/dev/null || true; fi
 }
 
 install_peer() {
