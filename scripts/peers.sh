@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The real ACP clients that Fastness is tested with: installs what is missing, runs them.
+# The real ACP clients and tool servers that Fastness is tested with: installs what is missing, runs them.
 #
-#   scripts/peers.sh install [typescript|python|acpx]...   all of them if none is named
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python]...   all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #
 # Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
@@ -15,10 +15,10 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 # The file that pins a peer's versions; a copy of it beside the installation says it is complete.
 pin_of() {
     case $1 in
-    typescript | acpx) echo "$pins/$1/package-lock.json" ;;
-    python) echo "$pins/$1/requirements.txt" ;;
+    typescript | acpx | mcp-node) echo "$pins/$1/package-lock.json" ;;
+    python | mcp-python) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python or acpx" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node or mcp-python" >&2
         exit 2
         ;;
     esac
@@ -35,8 +35,10 @@ install_npm() {
 
 install_python() {
     python3 -m pip install --quiet --disable-pip-version-check \
-        --root-user-action=ignore --no-deps --no-compile --target "$peers/python/site" \
-        --requirement "$pins/python/requirements.txt"
+        --root-user-action=ignore --no-deps --no-compile --target "$peers/$1/site" \
+        --requirement "$pins/$1/requirements.txt"
+    # Servers are started often, in a sandbox that cannot keep what it compiles.
+    if [ "$1" = mcp-python ]; then python3 -m compileall -q -j 2 "$peers/$1/site" >/dev/null || true; fi
 }
 
 install_peer() {
@@ -51,7 +53,7 @@ install_peer() {
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in
-                python) install_python ;;
+                python | mcp-python) install_python "$1" ;;
                 *) install_npm "$1" ;;
                 esac
                 cp "$pin" "$peers/$1/.installed"
@@ -88,7 +90,7 @@ run_peer() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

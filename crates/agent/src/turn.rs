@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::event::{MessageKind, StopReason};
 use domain::{FailureKind, TurnError, TurnId};
 use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
 use tools::client_side::discovery::ClientTool;
+use tools::remote::RemoteTool;
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
@@ -154,6 +156,7 @@ impl Turn {
             if let Go::NoFurther = self.before_model().await? {
                 return Ok(StopReason::Refusal);
             }
+            self.look_at_servers().await?;
             let span = tracing::info_span!("model_call");
             let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
             budget = budget.spend_tokens(usage);
@@ -247,8 +250,15 @@ fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
         description: tool.description.clone(),
         input_schema: tool.input_schema.clone().into(),
     };
-    let own = toolbox.client_tools().map(client_spec);
-    toolbox.tools().map(spec).chain(own).collect()
+    let remote_spec = |tool: &RemoteTool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: Value::clone(&tool.input_schema).into(),
+    };
+    let own = toolbox.tools().map(spec);
+    own.chain(toolbox.client_tools().map(client_spec))
+        .chain(toolbox.remote_tools().map(remote_spec))
+        .collect()
 }
 
 /// The schema of a built-in tool, which is the same in every session and written down once.

@@ -73,6 +73,11 @@ pub(crate) enum Command {
         fastness fetch --allow 127.0.0.1:3000 http://127.0.0.1:3000/\n\n\
         Exit code 3 means that a rule refused the address; nothing was sent to it.")]
     Fetch(FetchArgs),
+    /// Look at the servers of tools that sessions here would have.
+    #[command(after_help = "Example:\n  fastness mcp list\n\n\
+        Servers are named in [mcp.NAME] of config.toml or fastness.toml, or in .mcp.json; those of a \
+        project count once `fastness approve` has approved them.")]
+    Mcp(McpArgs),
     /// Open the server's page in a browser, logged in.
     #[command(after_help = "Examples:\n  \
         fastness open\n  \
@@ -280,6 +285,23 @@ pub(crate) struct SessionsArgs {
     pub(crate) action: SessionsAction,
 }
 
+/// `fastness mcp`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: McpAction,
+}
+
+/// What can be done with tool servers.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum McpAction {
+    /// Start each server, ask for its tools, and say how it went.
+    List,
+}
+
 /// `fastness token`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TokenArgs {
@@ -433,6 +455,7 @@ impl Command {
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
             Self::Fetch(args) => &args.common,
+            Self::Mcp(args) => &args.common,
             Self::Open(args) => &args.common,
             Self::Sessions(args) => &args.common,
             Self::Token(args) => &args.common,
@@ -448,6 +471,7 @@ impl Command {
             | Self::Approve(_)
             | Self::Doctor(_)
             | Self::Fetch(_)
+            | Self::Mcp(_)
             | Self::Open(_)
             | Self::Sessions(_)
             | Self::Token(_) => None,

@@ -12,6 +12,7 @@ mod open;
 mod reach;
 mod render;
 mod serve;
+mod servers;
 mod sessions;
 mod settings;
 mod signals;
@@ -76,6 +77,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         },
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,
+        Command::Mcp(args) => servers::run(args, settings).await,
         Command::Open(args) => open::run(args, settings),
         Command::Acp(args) => acp::run(args, settings).await,
         Command::Approve(args) => approve::run(args, settings),

@@ -279,6 +279,7 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
+        | Command::Mcp(_)
         | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => LevelFilter::WARN,
@@ -293,6 +294,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
+        | Command::Mcp(_)
         | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => None,

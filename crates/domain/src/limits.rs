@@ -7,10 +7,12 @@ use std::time::Duration;
 
 mod agents;
 mod clients;
+mod mcp;
 mod tools;
 
 pub use agents::*;
 pub use clients::*;
+pub use mcp::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.

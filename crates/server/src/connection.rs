@@ -33,6 +33,7 @@ pub(crate) mod outbox;
 mod pace;
 mod requests;
 mod route;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod waiting;

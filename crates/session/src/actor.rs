@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::project::Moment;
-use agent::{Conversation, Model, ProjectView, Report, Seen, Verdict};
+use agent::{Conversation, Model, ProjectView, RemoteTools, Report, Seen, Verdict};
 use auth::Line;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
@@ -90,6 +90,8 @@ pub(crate) struct SessionActor {
     open_kind: Option<MessageKind>,
     /// What is around the session, once it has been asked for.
     view: Option<ProjectView>,
+    /// Its tool servers, once somebody came who may have named some.
+    remote: Option<Arc<dyn RemoteTools>>,
     /// When the turn that is about to start was asked for.
     prompted_at: Option<Moment>,
     model: Option<Box<dyn Model>>,

@@ -7,7 +7,9 @@ use agent::ProjectView;
 use agent::client_side::ClientSide;
 use auth::{Line, Principal, Scope, Secret};
 use domain::ids::PermissionId;
-use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, TraceParent, TurnId};
+use domain::{
+    Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, ToolServer, TraceParent, TurnId,
+};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -172,6 +174,8 @@ pub struct Entrance {
     pub resume_token: Option<Secret>,
     /// The line of the attachment that this one replaces on the same connection.
     pub after: Option<Line>,
+    /// Tool servers that its client named, for a session that comes into memory with this.
+    pub servers: Vec<ToolServer>,
 }
 
 impl Entrance {
@@ -184,6 +188,7 @@ impl Entrance {
             cwd: None,
             resume_token: None,
             after: None,
+            servers: Vec::new(),
         }
     }
 }
@@ -200,6 +205,8 @@ pub struct Attached {
     pub view: ProjectView,
     /// To come back.
     pub resume_token: Option<Secret>,
+    /// Whether the tool servers that were named are the session's.
+    pub are_servers_used: bool,
 }
 
 /// A session at one moment.

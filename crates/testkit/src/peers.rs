@@ -14,6 +14,10 @@ pub enum Peer {
     Python,
     /// The command-line client `acpx`.
     Acpx,
+    /// Tool servers of the MCP project, in TypeScript: they are only installed.
+    McpNode,
+    /// Such servers in Python, and what one more is made with.
+    McpPython,
 }
 
 impl Peer {
@@ -24,6 +28,8 @@ impl Peer {
             Self::TypeScript => "typescript",
             Self::Python => "python",
             Self::Acpx => "acpx",
+            Self::McpNode => "mcp-node",
+            Self::McpPython => "mcp-python",
         }
     }
 }

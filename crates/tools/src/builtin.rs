@@ -12,6 +12,7 @@ use crate::agents::{Agents, Delegate};
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
 use crate::progress::Place;
+use crate::remote::RemoteTools;
 use crate::roots::{PathError, Roots};
 use crate::shell::ShellCall;
 use crate::web::Web;
@@ -169,6 +170,8 @@ pub struct TaskCall {
     pub delegate: Arc<dyn Delegate>,
     /// The client whose files and terminals the turn uses, if any.
     pub seat: Option<ClientSeat>,
+    /// The tools of other programs that the turn has.
+    pub remote: Option<Arc<dyn RemoteTools>>,
     /// Tokens that the turn has left, if there is a bound.
     pub tokens_left: Option<u64>,
     /// Where to show how far it is.

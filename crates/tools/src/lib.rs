@@ -18,6 +18,7 @@ mod notebook;
 pub mod output;
 pub mod plain;
 pub mod progress;
+pub mod remote;
 pub mod roots;
 pub mod sandbox;
 pub mod seen;

@@ -15,8 +15,10 @@ use crate::builtin::{
 use crate::client_side::discovery::{ClientTool, Discovered, ToolReply, ToolRequest};
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
+use crate::output::Output;
 use crate::plain::plain;
 use crate::progress::Progress;
+use crate::remote::{Offered, RemoteCall, RemoteTool, RemoteTools};
 use crate::roots::{Roots, StopFlag};
 use crate::sandbox::{Grants, SandboxSettings};
 use crate::shell::{Shell, ShellCall};
@@ -36,6 +38,9 @@ pub struct Toolbox {
     grants: Grants,
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
+    remote: Option<Arc<dyn RemoteTools>>,
+    /// What of other programs' tools is offered now.
+    offered: Offered,
     /// The only tools, if not all.
     only: Option<Arc<[String]>>,
     /// Tokens that the turn has left, if there is a bound.
@@ -55,6 +60,7 @@ enum Place {
     Shell(&'static dyn RunsCommands, Shell),
     Agent(&'static dyn RunsAgents, Arc<dyn Delegate>),
     Client(ClientTool, ClientSeat),
+    Remote(Arc<dyn RemoteTools>),
 }
 
 impl Toolbox {
@@ -71,6 +77,8 @@ impl Toolbox {
             grants: Grants::default(),
             agents: Agents::default(),
             delegate: None,
+            remote: None,
+            offered: Offered::default(),
             only: None,
             tokens_left: None,
             has_person: true,
@@ -139,7 +147,8 @@ impl Toolbox {
                 | Place::Out(..)
                 | Place::Library(_)
                 | Place::Agent(..)
-                | Place::Client(..),
+                | Place::Client(..)
+                | Place::Remote(_),
             )
             | None => false,
         }
@@ -155,6 +164,35 @@ impl Toolbox {
     #[must_use]
     pub fn with_agents(self, agents: Agents) -> Self {
         Self { agents, ..self }
+    }
+
+    /// The same, with tools of other programs.
+    #[must_use]
+    pub fn with_remote(self, remote: Option<Arc<dyn RemoteTools>>) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// Whose tools those of other programs are.
+    #[must_use]
+    pub fn remote(&self) -> Option<&Arc<dyn RemoteTools>> {
+        self.remote.as_ref()
+    }
+
+    /// Offers what other programs have to offer by now; says whether that is something else.
+    pub fn look_again(&mut self) -> bool {
+        let Some(remote) = &self.remote else {
+            return false;
+        };
+        let offered = remote.offered();
+        let is_new = offered.version != self.offered.version;
+        self.offered = offered;
+        is_new
+    }
+
+    /// The tools of other programs that can run.
+    pub fn remote_tools(&self) -> impl Iterator<Item = &RemoteTool> {
+        let tools = self.offered.tools.iter();
+        tools.filter(|tool| self.place(&tool.name).is_some())
     }
 
     /// The same, without all tools but these, if there are such.
@@ -230,12 +268,16 @@ impl Toolbox {
             content: Vec::new(),
         };
         match builtin::find(name) {
-            None => match self.client_tool(name) {
-                Some(tool) => Shown {
+            None => match (self.client_tool(name), self.offered.find(name)) {
+                (Some(tool), _) => Shown {
                     title: format!("{} in your client", tool.own_name),
                     ..unknown()
                 },
-                None => unknown(),
+                (None, Some(tool)) => Shown {
+                    title: tool.title.clone(),
+                    ..unknown()
+                },
+                (None, None) => unknown(),
             },
             Some(tool) if tool.only_looks() => tool.show(input, &self.roots),
             // What changes a file is shown beside what stands there now, and disks block.
@@ -304,6 +346,7 @@ impl Toolbox {
                     agents: self.agents.clone(),
                     delegate,
                     seat: self.seat.clone(),
+                    remote: self.remote.clone(),
                     tokens_left: self.tokens_left,
                     place: self.progress.of(&permit),
                 };
@@ -314,6 +357,19 @@ impl Toolbox {
             Some(Place::Client(tool, seat)) => {
                 let call = seat.shown_call(permit.call());
                 let outcome = run_in_client(tool, seat, call, input).await;
+                drop(permit);
+                outcome
+            }
+            Some(Place::Remote(remote)) => {
+                let outputs = self.shell.as_ref().map(|shell| shell.outputs().to_owned());
+                let call = RemoteCall {
+                    call: permit.call().clone(),
+                    name: name.to_owned(),
+                    input,
+                    place: self.progress.of(&permit),
+                    output: Output::new(outputs.unwrap_or_default()),
+                };
+                let outcome = remote.run(call).await;
                 drop(permit);
                 outcome
             }
@@ -341,7 +397,12 @@ impl Toolbox {
         if let (Some(tool), Some(seat)) = (self.client_tool(name), &self.seat) {
             return Some(Place::Client(tool.clone(), seat.clone()));
         }
-        let tool = builtin::find(name)?;
+        let Some(tool) = builtin::find(name) else {
+            let remote = self.remote.as_ref().map(Arc::clone);
+            return remote
+                .filter(|_| self.offered.find(name).is_some())
+                .map(Place::Remote);
+        };
         if tool.asks_person() && !self.has_person {
             return None;
         }

@@ -52,8 +52,9 @@ pub(crate) fn one_grant(tree: &Tree) -> Findings {
 
 /// Every number that bounds something says why it is that number.
 pub(crate) fn limits_have_reasons(tree: &Tree) -> Findings {
-    const PATHS: [&str; 2] = [
+    const PATHS: [&str; 3] = [
         "crates/domain/src/limits.rs",
+        "crates/domain/src/limits/mcp.rs",
         "crates/domain/src/limits/tools.rs",
     ];
     let mut findings = Findings::new();

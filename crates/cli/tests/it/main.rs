@@ -29,6 +29,8 @@ mod limits;
 mod listening;
 mod liveness;
 mod logs;
+mod mcp;
+mod mcp_servers;
 mod metrics;
 mod models;
 mod peers;

@@ -19,6 +19,7 @@ use super::attachment::{Attachment, Former, Pump, Reply};
 use super::lanes::Lanes;
 use super::requests::attach_error;
 use super::route::Route;
+use super::servers::named_servers;
 use super::{Connection, Event};
 
 /// How a session is entered, which decides what its answer looks like and when it is sent.
@@ -131,6 +132,7 @@ impl Connection {
             cwd: Some(attach.cwd),
             resume_token: resume_token.map(|token| Secret::new(token.expose())),
             after: before.map(|before| before.handle.line()),
+            servers: named_servers(&self.principal, &attach.mcp_servers),
             ..Entrance::new(&self.principal, from)
         };
         let sessions = self.service.sessions.clone();
@@ -138,7 +140,13 @@ impl Connection {
         self.service.connections.spawn(async move {
             let attached = sessions.attach(session, entrance).await;
             let entered = match attached {
-                Ok(attached) => Some(Box::new(Entered { attached, entry })),
+                Ok(attached) => {
+                    let mut entry = entry;
+                    if attached.are_servers_used {
+                        entry.ignored.retain(|name| *name != "mcpServers");
+                    }
+                    Some(Box::new(Entered { attached, entry }))
+                }
                 Err(error) => {
                     answers.error(&entry.id, attach_error(&error));
                     None
@@ -160,6 +168,7 @@ impl Connection {
                     snapshot,
                     view,
                     resume_token,
+                    are_servers_used: _,
                 },
             entry,
         } = entered;

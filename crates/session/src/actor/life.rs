@@ -61,6 +61,7 @@ impl SessionActor {
             watched: None,
             open_kind: None,
             view: None,
+            remote: None,
             prompted_at: None,
             model: None,
             is_model_changed: false,
@@ -108,6 +109,7 @@ impl SessionActor {
         }
         self.feed.push(&stored);
         self.open = Some(Box::new(OpenSession { writer, state }));
+        self.take_servers(new.servers);
         self.publish_meta();
         Ok(())
     }

@@ -7,7 +7,7 @@ use agent::client_side::ClientSeat;
 use agent::project::Moment;
 use agent::prompt::{self, Surroundings};
 use agent::turn::{self, Room, TurnInput};
-use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
+use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
@@ -38,14 +38,13 @@ impl SessionActor {
         let view = self.view();
         let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
+        let remote = self.remote();
         let role = self.role();
         let limits = &self.engine.limits;
         let limits = role.map_or_else(|| limits.clone(), |role| role.limits(limits));
         let Some(open) = &self.open else { return };
-        let others = open.state.additional_directories().iter();
-        let others = others.map(Into::into).collect();
-        let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone())
-            .with_seen(self.seen.clone());
+        let Some(roots) = self.roots() else { return };
+        let roots = roots.with_seen(self.seen.clone());
         let turn = open.state.last_turn();
         let started_by = prompter.as_ref().map(|prompter| prompter.line);
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
@@ -59,6 +58,7 @@ impl SessionActor {
             .with_shell(self.shell())
             .with_progress(self.feed.progress().clone())
             .with_delegate(self.nursery(turn))
+            .with_remote(remote)
             .with_only(role.and_then(|role| role.agent.tools.clone()));
         // A sub-agent talks to the agent that called it, which may ask the person.
         let toolbox = match role {
@@ -146,7 +146,7 @@ impl SessionActor {
     }
 
     /// How commands of this session run on the server.
-    fn shell(&self) -> Option<Shell> {
+    pub(super) fn shell(&self) -> Option<Shell> {
         let shell = self.engine.shell.as_ref();
         let shell = shell.map(|shell| shell.for_session(&self.id.to_string()));
         let owner = self.open.as_ref().map(|open| open.state.owner());
