@@ -139,9 +139,8 @@ async fn there<T, E: std::error::Error>(
         line: None,
         limit: None,
     };
-    let client = there.seat.client().await.map_err(NotChanged::NotRead)?;
-    let old = client.read_text_file(read).await;
-    let old = old.map_err(NotChanged::NotRead)?;
+    let read = there.seat.read_text_file(read).await;
+    let (old, client) = read.map_err(NotChanged::NotRead)?;
     let (seen, name) = (there.roots.seen(), there.roots.name_of(path));
     seen.check(&name, old.as_bytes())?;
     let (new, about) = change(&old).map_err(NotChanged::Refused)?;

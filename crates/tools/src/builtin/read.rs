@@ -206,8 +206,8 @@ async fn ask(input: &Input, there: &There) -> Result<String, ThereError> {
             .map(|line| u32::try_from(line).unwrap_or(u32::MAX)),
         limit: u32::try_from(input.wanted() + 1).ok(),
     };
-    let client = there.seat.client().await?;
-    Ok(client.read_text_file(read).await?)
+    let (text, _) = there.seat.read_text_file(read).await?;
+    Ok(text)
 }
 
 /// The lines asked for, with a note when there is more. `lines` begin with the first one wanted.

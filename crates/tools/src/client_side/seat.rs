@@ -6,7 +6,10 @@ use std::time::Duration;
 use domain::CallId;
 use tokio::sync::watch;
 
-use super::{ClientError, ClientSide, Offers};
+use super::{ClientError, ClientSide, Offers, ReadTextFile};
+
+/// How often a client is asked that leaves each time.
+const READ_TRIES_MAX: usize = 3;
 
 /// Where the client of a turn sits. What it offers is fixed when the turn starts; if it leaves,
 /// the seat is kept for it, and for nobody else. Cheap to clone.
@@ -83,5 +86,25 @@ impl ClientSeat {
             Ok(Ok(client)) => Ok(Arc::clone(&client)),
             Ok(Err(_)) | Err(_) => Err(ClientError::Gone),
         }
+    }
+
+    /// The text of a file, as the client sees it, and that client. Reading changes nothing, so one
+    /// that leaves before it has answered is asked again once it is back.
+    ///
+    /// # Errors
+    /// What the client says, or [`ClientError::Gone`] if it does not come back in time, or goes
+    /// again and again.
+    pub async fn read_text_file(
+        &self,
+        read: ReadTextFile,
+    ) -> Result<(String, Arc<dyn ClientSide>), ClientError> {
+        for _ in 0..READ_TRIES_MAX {
+            let client = self.client().await?;
+            match client.read_text_file(read.clone()).await {
+                Err(ClientError::Gone) => {}
+                answered => return answered.map(|text| (text, client)),
+            }
+        }
+        Err(ClientError::Gone)
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::fake::Fake;
-use super::{ClientError, ClientSeat, ClientSide, Offers};
+use super::{ClientError, ClientSeat, ClientSide, Offers, ReadTextFile};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -91,6 +91,37 @@ async fn a_client_that_leaves_again_does_not_sit_there() {
     let seat = ClientSeat::new(Arc::clone(&fake) as Arc<dyn ClientSide>, Duration::ZERO);
     fake.is_gone.store(true, Ordering::Relaxed);
     assert_eq!(seat.client().await.unwrap_err(), ClientError::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_before_it_answers_is_asked_again_when_it_is_back() {
+    let leaving = Arc::new(Fake {
+        file: Err(ClientError::Gone),
+        ..Fake::default()
+    });
+    let seat = ClientSeat::new(Arc::clone(&leaving) as Arc<dyn ClientSide>, WAIT);
+    let read = ReadTextFile {
+        path: "/a".to_owned(),
+        line: None,
+        limit: None,
+    };
+    let reading = tokio::spawn({
+        let (seat, read) = (seat.clone(), read.clone());
+        async move { seat.read_text_file(read).await.map(|(text, _)| text) }
+    });
+    leaving.is_gone.store(true, Ordering::Relaxed);
+    tokio::time::sleep(WAIT / 2).await;
+    let back = Fake {
+        file: Ok("text".to_owned()),
+        ..Fake::default()
+    };
+    assert!(seat.take_back(Arc::new(back)));
+    assert_eq!(reading.await.unwrap(), Ok("text".to_owned()));
+
+    leaving.is_gone.store(false, Ordering::Relaxed);
+    assert!(seat.take_back(leaving));
+    let never = seat.read_text_file(read).await.map(|(text, _)| text);
+    assert_eq!(never, Err(ClientError::Gone), "not for ever");
 }
 
 fn left() -> Fake {
