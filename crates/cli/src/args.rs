@@ -299,6 +299,7 @@ pub(crate) struct McpArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum McpAction {
     /// Start each server, ask for its tools, and say how it went.
+    #[command(after_help = "Example:\n  fastness mcp list")]
     List,
 }
 
