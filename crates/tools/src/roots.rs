@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+mod attributes;
 mod leading;
 mod listing;
 mod searching;

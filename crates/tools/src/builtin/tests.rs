@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Outcome, find};
 use crate::roots::Roots;
 
+mod attributes;
 mod commands;
 mod files;
 mod searching;
