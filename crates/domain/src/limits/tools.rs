@@ -101,6 +101,10 @@ pub const IMAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// long.
 pub const NOTEBOOK_SHOWN_BYTES_MAX: usize = 1024 * 1024;
 
+/// Characters of one line in why a call failed: more than of any line that a command printed, which
+/// may be part of it.
+pub const REASON_LINE_CHARS_MAX: usize = 4_200;
+
 /// Lines of one tool result that the model is shown.
 pub const TOOL_RESULT_LINES_MAX: usize = 2_000;
 
