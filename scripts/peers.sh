@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The real ACP clients that Fastness is tested with: installs what is missing, runs them.
+# The real ACP clients that Fastness is tested with, and a language server: installs what is
+# missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx]...   all of them if none is named
-#   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
+#   scripts/peers.sh install [typescript|python|acpx|pylsp]...   all of them if none is named
+#   scripts/peers.sh run PEER PLAN                               PLAN is the JSON the tests pass on
 #
 # Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
 # in target/peers. Needs bash, flock, node >= 20 with npm, and python3 with pip.
@@ -16,9 +17,9 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 pin_of() {
     case $1 in
     typescript | acpx) echo "$pins/$1/package-lock.json" ;;
-    python) echo "$pins/$1/requirements.txt" ;;
+    python | pylsp) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python or acpx" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx or pylsp" >&2
         exit 2
         ;;
     esac
@@ -35,8 +36,19 @@ install_npm() {
 
 install_python() {
     python3 -m pip install --quiet --disable-pip-version-check \
-        --root-user-action=ignore --no-deps --no-compile --target "$peers/python/site" \
-        --requirement "$pins/python/requirements.txt"
+        --root-user-action=ignore --no-deps --no-compile --target "$peers/$1/site" \
+        --requirement "$pins/$1/requirements.txt"
+}
+
+# It runs in a sandbox, which shows a directory of the search path and nothing beside it: so the
+# program and what it needs lie in one.
+install_pylsp() {
+    install_python pylsp
+    mkdir "$peers/pylsp/bin"
+    mv "$peers/pylsp/site" "$peers/pylsp/bin/site"
+    printf '#!/bin/sh\nPYTHONPATH=%s exec python3 -B -m pylsp "$@"\n' "$peers/pylsp/bin/site" \
+        >"$peers/pylsp/bin/pylsp"
+    chmod +x "$peers/pylsp/bin/pylsp"
 }
 
 install_peer() {
@@ -51,7 +63,8 @@ install_peer() {
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in
-                python) install_python ;;
+                python) install_python python ;;
+                pylsp) install_pylsp ;;
                 *) install_npm "$1" ;;
                 esac
                 cp "$pin" "$peers/$1/.installed"
@@ -88,7 +101,7 @@ run_peer() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx pylsp; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

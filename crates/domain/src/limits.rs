@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 mod agents;
+mod lsp;
 mod tools;
 
 pub use agents::*;
+pub use lsp::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
@@ -300,6 +302,8 @@ pub struct Limits {
     pub client_request: Duration,
     /// How long a turn whose client left waits for it to come back before a call to it fails.
     pub client_back: Duration,
+    /// Time a language server has for one question, its start included.
+    pub lsp: Duration,
     /// Time to a model's first byte.
     pub model_first_byte: Duration,
     /// Time between two chunks of a model's answer.
@@ -369,6 +373,7 @@ impl Default for Limits {
             keep_alive: seconds(75),
             client_request: seconds(30),
             client_back: seconds(30),
+            lsp: seconds(60),
             model_first_byte: seconds(120),
             model_between_chunks: seconds(60),
             model_call: seconds(30 * 60),
@@ -453,6 +458,7 @@ impl Limits {
             ("keep_alive_ms", Slot::Time(&mut self.keep_alive)),
             ("client_request_ms", Slot::Time(&mut self.client_request)),
             ("client_back_ms", Slot::Time(&mut self.client_back)),
+            ("lsp_ms", Slot::Time(&mut self.lsp)),
             (
                 "model_first_byte_ms",
                 Slot::Time(&mut self.model_first_byte),

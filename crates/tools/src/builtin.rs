@@ -23,6 +23,7 @@ mod edit;
 mod glob;
 mod grep;
 mod list;
+mod lsp;
 mod notebook_edit;
 mod read;
 mod search;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &glob::Glob,
     &grep::Grep,
     &bash::Bash,
+    &lsp::Lsp,
     &todo::Todo,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
@@ -234,10 +236,19 @@ pub struct Outcome {
     pub question: Option<Question>,
     /// What people are shown besides: ACP tool call content.
     pub blocks: Vec<Value>,
+    /// The places that were found, if any, for clients to show.
+    pub found: Option<Box<Found>>,
     /// The session's plan from now on.
     pub plan: Option<Vec<PlanEntry>>,
     /// What models used meanwhile on the turn's account, if any did.
     pub used: Option<Box<Usage>>,
+}
+
+/// Places that a tool found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The first of them.
+    pub locations: Vec<ToolLocation>,
 }
 
 /// A question about what a tool found, for the model alone and without the conversation.
@@ -269,6 +280,7 @@ impl Outcome {
             text,
             question: None,
             blocks: Vec::new(),
+            found: None,
             plan: None,
             used: None,
         }
@@ -287,6 +299,12 @@ impl Outcome {
             blocks: block.into_iter().collect(),
             ..self
         }
+    }
+
+    /// The same, having found these places.
+    fn at(self, locations: Vec<ToolLocation>) -> Self {
+        let found = Some(Box::new(Found { locations }));
+        Self { found, ..self }
     }
 
     /// The same, with a question about it.

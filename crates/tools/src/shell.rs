@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use domain::CallId;
 
+use crate::lsp::LanguageServers;
 use crate::progress;
 use crate::roots::Roots;
 use crate::sandbox::{
@@ -35,6 +36,8 @@ pub struct ShellCall {
     pub place: progress::Place,
     /// What they may do beyond what every command may.
     pub grants: Grants,
+    /// The session's language servers.
+    pub languages: LanguageServers,
 }
 
 /// Variables that a command sees, if they are set: what programs need to find their way. All else

@@ -13,6 +13,7 @@ use crate::builtin::{
 };
 use crate::client_side::{ClientSeat, Offers};
 use crate::library::Library;
+use crate::lsp::LanguageServers;
 use crate::progress::Progress;
 use crate::roots::Roots;
 use crate::sandbox::{Grants, SandboxSettings};
@@ -31,6 +32,7 @@ pub struct Toolbox {
     shell: Option<Shell>,
     progress: Progress,
     grants: Grants,
+    languages: LanguageServers,
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
     /// The only tools, if not all.
@@ -61,6 +63,7 @@ impl Toolbox {
             shell: None,
             progress: Progress::default(),
             grants: Grants::default(),
+            languages: LanguageServers::default(),
             agents: Agents::default(),
             delegate: None,
             only: None,
@@ -108,6 +111,12 @@ impl Toolbox {
     #[must_use]
     pub fn with_grants(self, grants: Grants) -> Self {
         Self { grants, ..self }
+    }
+
+    /// The same, with the session's language servers.
+    #[must_use]
+    pub fn with_languages(self, languages: LanguageServers) -> Self {
+        Self { languages, ..self }
     }
 
     /// The same, with commands shut in as `change` says.
@@ -235,6 +244,7 @@ impl Toolbox {
                     roots,
                     place,
                     grants: self.grants,
+                    languages: self.languages.clone(),
                 };
                 let outcome = tool.run(input, call).await;
                 drop(permit);

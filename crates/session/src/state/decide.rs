@@ -433,6 +433,7 @@ fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {
         status,
         text: text.to_owned(),
         blocks: Vec::new(),
+        locations: Vec::new(),
     })
 }
 

@@ -217,6 +217,7 @@ fn events() -> Vec<Event> {
         status,
         text: text.into(),
         blocks,
+        locations: vec![],
     };
     vec![
         user_message(vec![
@@ -340,6 +341,7 @@ fn every_outcome_but_completed_is_failed_and_says_how() {
             status,
             text: String::new(),
             blocks: vec![],
+            locations: vec![],
         });
         let frame = value(&updates(&result)[0]);
         let update = &frame["params"]["update"];
