@@ -63,3 +63,4 @@ mod vectors_http;
 mod vectors_jsonrpc;
 mod vectors_routes;
 mod web_tools;
+mod whole_tasks;
