@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The real ACP clients that Fastness is tested with, and a language server: installs what is
+# The real ACP clients, tool servers and language server that Fastness is tested with: installs what is
 # missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|pylsp]...   all of them if none is named
-#   scripts/peers.sh run PEER PLAN                               PLAN is the JSON the tests pass on
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|pylsp]...   all of them if none is named
+#   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #
 # Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
 # in target/peers. Needs bash, flock, node >= 20 with npm, and python3 with pip.
@@ -16,10 +16,10 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 # The file that pins a peer's versions; a copy of it beside the installation says it is complete.
 pin_of() {
     case $1 in
-    typescript | acpx) echo "$pins/$1/package-lock.json" ;;
-    python | pylsp) echo "$pins/$1/requirements.txt" ;;
+    typescript | acpx | mcp-node) echo "$pins/$1/package-lock.json" ;;
+    python | mcp-python | pylsp) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx or pylsp" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python or pylsp" >&2
         exit 2
         ;;
     esac
@@ -38,6 +38,8 @@ install_python() {
     python3 -m pip install --quiet --disable-pip-version-check \
         --root-user-action=ignore --no-deps --no-compile --target "$peers/$1/site" \
         --requirement "$pins/$1/requirements.txt"
+    # Servers are started often, in a sandbox that cannot keep what it compiles.
+    if [ "$1" = mcp-python ]; then python3 -m compileall -q -j 2 "$peers/$1/site" >/dev/null || true; fi
 }
 
 # It runs in a sandbox, which shows a directory of the search path and nothing beside it: so the
@@ -63,7 +65,7 @@ install_peer() {
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in
-                python) install_python python ;;
+                python | mcp-python) install_python "$1" ;;
                 pylsp) install_pylsp ;;
                 *) install_npm "$1" ;;
                 esac
@@ -101,7 +103,7 @@ run_peer() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx pylsp; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python pylsp; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

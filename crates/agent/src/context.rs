@@ -101,6 +101,8 @@ impl Conversation {
             | Event::AssistantThought(_)
             | Event::PermissionAsked(_)
             | Event::PermissionAnswered(_)
+            | Event::QuestionAsked(_)
+            | Event::QuestionAnswered(_)
             | Event::PlanUpdated(_)
             | Event::ModeChanged(_)
             | Event::TurnResult(_)

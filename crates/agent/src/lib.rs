@@ -26,10 +26,12 @@ pub use report::{Context, Finished, Note, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::lsp::LanguageServers;
+pub use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::touched::Touched;
 pub use tools::web::Web;
 pub use tools::{
-    Outcome, Running, Toolbox, agents, client_side, library, progress, roots::Roots, seen::Seen,
+    Outcome, PersonQuestion, Running, Toolbox, agents, client_side, library, progress,
+    roots::Roots, seen::Seen,
 };

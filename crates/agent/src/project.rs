@@ -10,6 +10,7 @@ mod agents;
 mod approvals;
 mod file;
 mod prompt;
+mod servers;
 mod surveys;
 mod terrain;
 
@@ -17,9 +18,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::SessionId;
 use domain::event::{HookPoint, HookRan};
 use domain::limits::HOOK_END_TIME_MAX;
+use domain::{SessionId, ToolServer};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tools::agents::Agents;
@@ -30,6 +31,7 @@ use tools::stamps::Stamps;
 pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
+pub use servers::{SERVERS_FILE_NAME, ServersFile};
 pub use surveys::{Moment, Surveys};
 
 use crate::hooks::Hooks;
@@ -78,6 +80,10 @@ pub struct Project {
     pub hooks: Hooks,
     /// All rules about tools: the operator's, and what counts of the project's.
     pub rules: Rules,
+    /// The project's `.mcp.json`.
+    pub servers_file: Option<ServersFile>,
+    /// All servers of tools: the operator's, and what counts of the project's.
+    pub servers: Vec<ToolServer>,
     /// What the project says about the sandbox, as far as that takes effect.
     pub sandbox: SandboxSection,
     /// The person's home, for paths that begin there.
@@ -98,6 +104,18 @@ impl Project {
                 "Agents of this project ({waiting}) are not used because nobody has approved \
                  them: `fastness approve` shows what they are"
             ));
+        }
+        if let Some(file) = &self.servers_file {
+            if let Err(problem) = &file.servers {
+                notices.push(format!("{} is not used: {problem}", file.path));
+            }
+            if file.is_waiting() {
+                notices.push(format!(
+                    "The tool servers of {} are not used because nobody has approved it: \
+                     `fastness approve` shows what they are",
+                    file.path
+                ));
+            }
         }
         notices
     }
@@ -189,6 +207,13 @@ impl ProjectView {
         // The disk may be slow, or far away.
         let looked = tokio::task::spawn_blocking(move || shared.look(asked)).await;
         looked.unwrap_or_default()
+    }
+
+    /// What the newest look saw, if there was one. Asks nobody.
+    #[must_use]
+    pub fn seen(&self) -> Option<Arc<Project>> {
+        let known = lock(&self.shared.known).clone();
+        known.map(|survey| survey.project())
     }
 
     /// Where the session is.
@@ -289,6 +314,9 @@ pub fn read(place: &Place) -> (Project, Stamps) {
     }
     let hooks = own.hooks.iter().chain(&operator.settings.hooks);
     let hooks = Hooks::new(hooks.cloned().collect(), Arc::clone(&operator.environment));
+    let approvals = operator.approvals.as_ref();
+    let servers_file = ServersFile::find(&terrain.levels, &terrain.roots, approvals, &mut stamps);
+    let servers = servers::of(place, &own, servers_file.as_ref());
     let styles = [&operator.settings.context.style, &own.context.style];
     let prompt = prompt::of(styles, &instructions, &library);
     let project = Project {
@@ -301,6 +329,8 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         agent_problems: found.problems,
         hooks,
         rules: Rules::new(&operator.settings.permissions, &own.permissions),
+        servers_file,
+        servers,
         sandbox: own.sandbox,
         home: operator.home.clone(),
         prompt: prompt.into(),

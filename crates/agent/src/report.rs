@@ -10,6 +10,7 @@ use domain::{CallId, Permit, TurnError};
 use llm::{Message, Model};
 use serde_json::Value;
 use tokio::sync::oneshot;
+use tools::PersonQuestion;
 
 use crate::context::Plan;
 use crate::permissions::Ruled;
@@ -112,17 +113,21 @@ pub struct Proposal {
     pub refused: Option<String>,
     /// Whether it must be asked about, whatever was allowed: nothing would contain it.
     pub is_uncontained: bool,
+    /// What it asks a person, who then gives its outcome in place of a run.
+    pub question: Option<PersonQuestion>,
     /// Where the decision goes.
     pub verdict: oneshot::Sender<Verdict>,
 }
 
-/// Whether a call may run. A denied call has its outcome already, stored by the session.
+/// Whether a call may run. One that may not has its outcome already, stored by the session.
 #[derive(Debug)]
 pub enum Verdict {
     /// It may, once.
     Run(Permit),
     /// It may not.
     Denied,
+    /// It need not: it was a question to a person, who gave its outcome.
+    Answered,
 }
 
 /// How a call ended.

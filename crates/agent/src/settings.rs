@@ -5,12 +5,14 @@
 //! they mean. Settings that are the server's alone (limits, searching) are read by `cli`.
 
 mod hook;
+mod mcp;
 mod sandbox;
 mod schema;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use domain::ToolServer;
 use domain::limits::{DESCRIPTION_CHARS_MAX, HOOKS_MAX, RULES_MAX};
 use serde::Deserialize;
 use toml::Table;
@@ -19,6 +21,7 @@ use tools::agents::{Agent, tool_name};
 use crate::permissions::Rule;
 
 pub use hook::{Hook, Matcher, OnFailure};
+pub use mcp::{Kind as ServerKind, ServerSection};
 pub use sandbox::{Mode as SandboxFileMode, SandboxSection};
 pub use schema::{Trust, trust};
 
@@ -37,6 +40,8 @@ pub struct FileSettings {
     pub models: ModelsSettings,
     /// What commands are shut in.
     pub sandbox: SandboxSection,
+    /// Servers of tools.
+    pub servers: Vec<ToolServer>,
 }
 
 /// An agent for sub-tasks.
@@ -196,6 +201,7 @@ impl FileSettings {
             permissions,
             models: part(table, "models")?,
             sandbox: part::<SandboxSection>(table, "sandbox")?.checked()?,
+            servers: mcp::servers(&part(table, "mcp")?)?,
         })
     }
 }

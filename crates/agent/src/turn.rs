@@ -17,9 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::event::{MessageKind, StopReason};
 use domain::{FailureKind, TurnError, TurnId};
 use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
+use tools::client_side::discovery::ClientTool;
+use tools::remote::RemoteTool;
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
@@ -153,6 +156,7 @@ impl Turn {
             if let Go::NoFurther = self.before_model().await? {
                 return Ok(StopReason::Refusal);
             }
+            self.look_at_servers().await?;
             let span = tracing::info_span!("model_call");
             let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
             budget = budget.spend_tokens(usage);
@@ -166,7 +170,8 @@ impl Turn {
             if is_over {
                 return Ok(stop_reason(stop));
             }
-            self.toolbox.leave_tokens(budget.tokens_left());
+            let called = calls.iter().map(|call| call.name.as_str());
+            self.toolbox.leave_tokens(budget.tokens_left(), called);
             let used = self.run_tools(calls).await?;
             budget = budget.spend_tokens(used);
         }
@@ -240,7 +245,20 @@ fn specs(toolbox: &Toolbox) -> Arc<[ToolSpec]> {
         description: toolbox.describe(tool),
         input_schema: schema(tool),
     };
-    toolbox.tools().map(spec).collect()
+    let client_spec = |tool: &ClientTool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone().into(),
+    };
+    let remote_spec = |tool: &RemoteTool| ToolSpec {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: Value::clone(&tool.input_schema).into(),
+    };
+    let own = toolbox.tools().map(spec);
+    own.chain(toolbox.client_tools().map(client_spec))
+        .chain(toolbox.remote_tools().map(remote_spec))
+        .collect()
 }
 
 /// The schema of a built-in tool, which is the same in every session and written down once.

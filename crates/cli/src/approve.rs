@@ -4,7 +4,9 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use agent::project::{AgentSource, Approvals, FILE_NAME, Project, ProjectFile};
+use agent::project::{
+    AgentSource, Approvals, FILE_NAME, Project, ProjectFile, SERVERS_FILE_NAME, ServersFile,
+};
 use anyhow::Context;
 use domain::clock::Timestamp;
 
@@ -43,9 +45,10 @@ fn find(settings: &Settings, directory: &Path) -> anyhow::Result<Project> {
         .canonicalize()
         .map_err(|_| Failure::usage(format!("{} is not a directory", directory.display())))?;
     let (project, _) = agent::project::read(&engine::place(settings, &directory));
-    if project.file.is_none() && of_project(&project).next().is_none() {
+    let has_servers = project.servers_file.is_some();
+    if project.file.is_none() && !has_servers && of_project(&project).next().is_none() {
         let sentence = format!(
-            "there is no {FILE_NAME} and no .claude/agents in {} or above it",
+            "there is no {FILE_NAME}, no {SERVERS_FILE_NAME} and no .claude/agents in {} or above it",
             directory.display()
         );
         let hint = "they are looked for up to the root of the repository";
@@ -73,12 +76,18 @@ fn approve(
     let mut text = file.map(|file| shown(file, palette)).unwrap_or_default();
     let agents: Vec<&AgentSource> = of_project(project).collect();
     text += &shown_agents(&agents, palette);
+    let servers = project.servers_file.as_ref();
+    text += &servers
+        .map(|file| shown_servers(file, palette))
+        .unwrap_or_default();
     io::stdout().write_all(text.as_bytes())?;
     let file = file.filter(|file| !file.is_approved && !file.wants().is_empty());
     let file = file.map(|file| (&file.path, &file.sha256));
     let agents = agents.iter().filter(|source| source.wants().is_some());
     let agents = agents.map(|source| (&source.path, &source.sha256));
-    let waiting: Vec<_> = file.into_iter().chain(agents).collect();
+    let servers = servers.filter(|file| file.is_waiting());
+    let servers = servers.map(|file| (&file.path, &file.sha256));
+    let waiting: Vec<_> = file.into_iter().chain(agents).chain(servers).collect();
     if waiting.is_empty() {
         return Ok(Exit::Success.into());
     }
@@ -109,6 +118,25 @@ fn shown_agents(agents: &[&AgentSource], palette: Palette) -> String {
                 format!("You have approved that it defines the agent {name}\n")
             }
         };
+    }
+    text
+}
+
+/// Which tool servers a project's `.mcp.json` names.
+fn shown_servers(file: &ServersFile, palette: Palette) -> String {
+    let mut text = format!("{}\n", palette.bold(&one_line(&file.path)));
+    if let Err(problem) = &file.servers {
+        text += &format!("It is not used: {}\n", one_line(problem));
+    }
+    let lines = file.lines();
+    if !lines.is_empty() {
+        text += match file.is_approved {
+            true => "You have approved that it does:\n",
+            false => "With your approval it would:\n",
+        };
+    }
+    for line in lines {
+        text += &format!("  {line}\n");
     }
     text
 }
@@ -154,8 +182,12 @@ fn is_meant() -> anyhow::Result<bool> {
 
 fn revoke(approvals: &Approvals, project: &Project) -> anyhow::Result<ExitCode> {
     let file = project.file.iter().map(|file| &file.path);
+    let servers = project.servers_file.iter().map(|file| &file.path);
     let mut is_revoked = false;
-    for path in file.chain(of_project(project).map(|source| &source.path)) {
+    for path in file
+        .chain(servers)
+        .chain(of_project(project).map(|source| &source.path))
+    {
         is_revoked |= approvals
             .revoke(path)
             .context("the approval was not taken back")?;

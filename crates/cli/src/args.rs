@@ -39,8 +39,12 @@ pub(crate) enum Command {
             fastness serve --listen 0.0.0.0:4600 --tls-cert cert.pem --tls-key key.pem --allow-host box.example\n\n\
             When ready it prints one line of JSON with its address and where the token is.")]
     Serve(ServeArgs),
-    /// Be an ACP agent on stdin and stdout, for editors.
-    #[command(after_help = "Example (what an editor starts):\n  fastness acp --cwd ~/src/project")]
+    /// Be an ACP agent on stdin and stdout, for editors: in this process, or as a bridge to a server.
+    #[command(after_help = "Examples (what an editor starts):\n  \
+        fastness acp\n  \
+        fastness acp --spawn\n  \
+        fastness acp --server ws://box.example:4600 --token-file ~/.config/box.token\n\n\
+        A bridge reconnects by itself and goes on where the editor was; sessions live on in the server.")]
     Acp(AcpArgs),
     /// Look at what a project's fastness.toml would do, and let it.
     #[command(after_help = "Examples:\n  \
@@ -53,7 +57,8 @@ pub(crate) enum Command {
     /// Ask one question and print the answer as it comes.
     #[command(after_help = "Examples:\n  \
         fastness ask \"read README.md\"\n  \
-        git diff | fastness ask - --json\n  \
+        git diff | fastness ask --stdin \"review this\"\n  \
+        fastness ask - --json < question.txt\n  \
         fastness ask \"run make test\" --allow 'bash(make *)' --timeout 120\n\n\
         Exit code 3 means that every tool call of the answer was denied because no --allow rule \
         covered it.")]
@@ -68,6 +73,11 @@ pub(crate) enum Command {
         fastness fetch --allow 127.0.0.1:3000 http://127.0.0.1:3000/\n\n\
         Exit code 3 means that a rule refused the address; nothing was sent to it.")]
     Fetch(FetchArgs),
+    /// Look at the servers of tools that sessions here would have.
+    #[command(after_help = "Example:\n  fastness mcp list\n\n\
+        Servers are named in [mcp.NAME] of config.toml or fastness.toml, or in .mcp.json; those of a \
+        project count once `fastness approve` has approved them.")]
+    Mcp(McpArgs),
     /// Open the server's page in a browser, logged in.
     #[command(after_help = "Examples:\n  \
         fastness open\n  \
@@ -109,7 +119,8 @@ pub(crate) struct CommonArgs {
 /// What commands that may go through a server take.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServerArgs {
-    /// Go through the server at this address instead of running the agent here.
+    /// Go through the server at this address (ws://, http://, unix:PATH, or `local` for the one of
+    /// this data directory) instead of running the agent here.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// A file that holds the token for the server [default: `token` in the data directory].
@@ -202,6 +213,11 @@ pub(crate) struct OpenArgs {
 pub(crate) struct AcpArgs {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Go through the server of this data directory, and start one if none runs.
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) spawn: bool,
 }
 
 /// `fastness approve`.
@@ -234,6 +250,13 @@ pub(crate) struct AskArgs {
     /// Print one JSON object {sessionId, text, stopReason, usage} at the end instead of the text.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print a JSON object per line as things happen: session, text, thought, tool, tool_update,
+    /// notice, and at the end result.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) stream_json: bool,
+    /// Read stdin too, and put it after the question.
+    #[arg(long)]
+    pub(crate) stdin: bool,
     /// Continue this session.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<SessionId>,
@@ -260,6 +283,23 @@ pub(crate) struct SessionsArgs {
     /// What to do with them.
     #[command(subcommand)]
     pub(crate) action: SessionsAction,
+}
+
+/// `fastness mcp`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) action: McpAction,
+}
+
+/// What can be done with tool servers.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum McpAction {
+    /// Start each server, ask for its tools, and say how it went.
+    List,
 }
 
 /// `fastness token`.
@@ -415,6 +455,7 @@ impl Command {
             Self::Ask(args) => &args.common,
             Self::Doctor(args) => &args.common,
             Self::Fetch(args) => &args.common,
+            Self::Mcp(args) => &args.common,
             Self::Open(args) => &args.common,
             Self::Sessions(args) => &args.common,
             Self::Token(args) => &args.common,
@@ -424,12 +465,13 @@ impl Command {
     /// How to reach a server, for the commands that may.
     pub(crate) fn server(&self) -> Option<&ServerArgs> {
         match self {
+            Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
             Self::Serve(_)
-            | Self::Acp(_)
             | Self::Approve(_)
             | Self::Doctor(_)
             | Self::Fetch(_)
+            | Self::Mcp(_)
             | Self::Open(_)
             | Self::Sessions(_)
             | Self::Token(_) => None,

@@ -5,22 +5,27 @@
 //! cancelled or timed out; 3 when the turn called tools and every single call was denied because no
 //! rule allowed it; 130 after Ctrl-C.
 
+mod input;
 mod keyboard;
+mod lines;
 mod permits;
+mod questions;
 mod screen;
 mod tally;
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use client::{Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, Update};
+use client::{
+    Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, ToolCall, Update,
+};
 use domain::SessionId;
 use domain::event::PermissionOptionKind;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use wire::acp::TurnState;
 use wire::rpc::code;
 
@@ -47,14 +52,24 @@ pub(crate) async fn run(
     settings: &Settings,
     note: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
-    let prompt = prompt_text(&args.prompt, settings.limits.message_bytes_max)?;
+    let prompt = input::prompt(args, settings.limits.message_bytes_max)?;
     let palette = Palette::stderr(&settings.environment);
     let text_bytes_max = settings.limits.streamed_message_bytes_max;
-    let mut screen = Screen::new(Sinks::standard(args.json), palette, text_bytes_max);
+    let mut screen = Screen::new(
+        Sinks::standard(args.json || args.stream_json),
+        palette,
+        text_bytes_max,
+    );
     screen.note(note.unwrap_or_default())?;
     let outcome = Asking::begin(&client, args, settings, &prompt).await;
     let outcome = match outcome {
-        Ok(mut asking) => asking.follow(&mut screen).await,
+        Ok(mut asking) => {
+            asking.line(
+                &mut screen,
+                &json!({"type": "session", "sessionId": asking.session}),
+            );
+            asking.follow(&mut screen).await
+        }
         Err(error) => Err(error),
     };
     client.close().await;
@@ -102,6 +117,8 @@ enum Step {
     Event(Option<Result<PromptEvent, ClientError>>),
     Line(Option<String>),
     Withdrawn,
+    /// Nothing came for a moment.
+    Tick,
     Time,
     Interrupt,
 }
@@ -160,6 +177,7 @@ impl<'a> Asking<'a> {
                     self.question = None;
                     screen.note("answered elsewhere")
                 }
+                Step::Tick => screen.spin(),
                 Step::Time | Step::Interrupt if self.stopping.is_some() => break None,
                 Step::Time => self.stop(Stop::Timeout).await,
                 Step::Interrupt => self.stop(Stop::Interrupt).await,
@@ -183,12 +201,16 @@ impl<'a> Asking<'a> {
             event = self.stream.next(), if !is_asking => Step::Event(event),
             line = line(&mut self.keyboard), if is_asking => Step::Line(line),
             () = withdrawn(&mut self.question) => Step::Withdrawn,
+            () = sleep(screen::SPIN_EVERY), if !is_asking => Step::Tick,
             () = at(wake) => Step::Time,
             _ = self.interrupts.recv() => Step::Interrupt,
         }
     }
 
     fn show(&mut self, update: Update, screen: &mut Screen) -> io::Result<()> {
+        if let (true, Some(line)) = (self.args.stream_json, lines::of(&update)) {
+            screen.object(&line)?;
+        }
         match update {
             Update::Text { greeting: true, .. } | Update::Turn(_) | Update::Other { .. } => Ok(()),
             Update::Notice { text } => screen.notice(&text),
@@ -209,6 +231,9 @@ impl<'a> Asking<'a> {
     /// Answers by the rules; without one that permits, a person is asked, else it is denied.
     fn asked(&mut self, mut ask: Ask, screen: &mut Screen) -> io::Result<()> {
         let call = self.tally.whole(&ask.call);
+        if questions::is_question(&call) {
+            return self.asked_to_answer(ask, call, screen);
+        }
         if self.permits.cover(&call) {
             allow(ask);
         } else if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
@@ -223,11 +248,43 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
+    /// Has the person at the terminal answer; nobody answers in their place.
+    fn asked_to_answer(
+        &mut self,
+        mut ask: Ask,
+        call: ToolCall,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        ask.call = call;
+        if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
+            keyboard.forget();
+            let answers = questions::answers(&ask.options);
+            screen.choice(&ask.call, answers.map(|option| option.name.as_str()))?;
+            self.question = Some(ask);
+            return Ok(());
+        }
+        screen.notice("the agent asked a question, and there is no terminal to answer it at")?;
+        self.tally.denied_by_person(&ask.call);
+        deny(ask);
+        Ok(())
+    }
+
     fn answered(&mut self, line: Option<&str>, screen: &mut Screen) -> io::Result<()> {
         let Some(ask) = self.question.take() else {
             return Ok(());
         };
         screen.answered();
+        if questions::is_question(&ask.call) {
+            let chosen = questions::chosen(line.unwrap_or_default(), &ask.options);
+            match chosen.map(str::to_owned) {
+                Some(option) => ask.answer(&option),
+                None => {
+                    self.tally.denied_by_person(&ask.call);
+                    deny(ask);
+                }
+            }
+            return Ok(());
+        }
         let answer = line.unwrap_or_default().trim().to_ascii_lowercase();
         if matches!(answer.as_str(), "y" | "yes") {
             allow(ask);
@@ -236,6 +293,14 @@ impl<'a> Asking<'a> {
             deny(ask);
         }
         Ok(())
+    }
+
+    /// Prints a line of `--stream-json`, if that was asked for.
+    fn line(&self, screen: &mut Screen, line: &serde_json::Value) {
+        if self.args.stream_json {
+            // Whoever closed the output is noticed with the next piece of the answer.
+            let _ = screen.object(line);
+        }
     }
 
     async fn stop(&mut self, why: Stop) -> io::Result<()> {
@@ -257,6 +322,11 @@ impl<'a> Asking<'a> {
                 "usage": end.usage,
             });
             screen.object(&object).ok();
+        }
+        if let (true, Some(end)) = (is_heard, &end) {
+            let (stop_reason, usage) = (&end.stop_reason, &end.usage);
+            let result = json!({"type": "result", "stopReason": stop_reason, "usage": usage});
+            self.line(screen, &result);
         }
         let stop = self.stopping.map(|stopping| stopping.why);
         let stop_reason = end.as_ref().map_or("cancelled", |end| &end.stop_reason);
@@ -316,29 +386,6 @@ fn timed_out(args: &AskArgs) -> Failure {
 
 fn interrupted() -> Failure {
     Failure::interrupted("interrupted; the turn was cancelled")
-}
-
-/// The prompt itself, or stdin for `-`.
-fn prompt_text(prompt: &str, bytes_max: usize) -> anyhow::Result<String> {
-    let text = if prompt == "-" {
-        let mut bytes = Vec::new();
-        let stdin = io::stdin().lock();
-        stdin
-            .take(bytes_max as u64 + 1)
-            .read_to_end(&mut bytes)
-            .context("the prompt could not be read from stdin")?;
-        String::from_utf8(bytes).map_err(|_| Failure::usage("the prompt on stdin is not UTF-8"))?
-    } else {
-        prompt.to_owned()
-    };
-    if text.len() > bytes_max {
-        let sentence = format!("the prompt is longer than {bytes_max} bytes");
-        return Err(Failure::usage(sentence).into());
-    }
-    if text.trim().is_empty() {
-        return Err(Failure::usage("the prompt is empty").into());
-    }
-    Ok(text)
 }
 
 /// A new session, or the one that was named.

@@ -9,6 +9,7 @@ use anyhow::Context;
 use auth::{Door, Gate};
 use domain::SessionId;
 use journal::FileStore;
+use mcp::Servers;
 use server::Service;
 use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +54,7 @@ pub(crate) async fn start(
         .unwrap_or_else(|_| settings.data_dir.clone());
     let gate = Arc::new(gate);
     let shell = shell(settings, &data_dir);
+    let (web, guard) = web::web(settings, own)?;
     let sessions = Sessions::start(Engine {
         store,
         provider: choice.provider,
@@ -61,9 +63,10 @@ pub(crate) async fn start(
         greeting: settings.is_greeting.then_some(greeting),
         hidden: vec![data_dir.clone()],
         gate: Arc::clone(&gate),
-        web: Some(web::web(settings, own)?),
+        web: Some(web),
         operator: Arc::new(settings.operator.clone()),
         shell: Some(shell.clone()),
+        remotes: Some(Arc::new(Servers::new(guard))),
     });
     let service = Service {
         sessions,

@@ -23,7 +23,7 @@ use background::{Flush, Lines};
 
 /// Our own crates, by the names that their lines carry; `access` is the access log.
 const OURS: &[&str] = &[
-    "access", "agent", "auth", "client", "domain", "fastness", "journal", "llm", "server",
+    "access", "agent", "auth", "client", "domain", "fastness", "journal", "llm", "mcp", "server",
     "session", "tools", "wire",
 ];
 
@@ -92,6 +92,8 @@ fn filter(level: LevelFilter) -> Targets {
     let others = level.min(LevelFilter::WARN);
     Targets::new()
         .with_default(others)
+        // Its warnings quote what servers say, which is not ours to log.
+        .with_target("rmcp", LevelFilter::OFF)
         .with_targets(OURS.iter().map(|name| (*name, level)))
 }
 

@@ -9,12 +9,15 @@ mod engine;
 mod fetch;
 mod logging;
 mod open;
+mod reach;
 mod render;
 mod serve;
+mod servers;
 mod sessions;
 mod settings;
 mod signals;
 mod token;
+mod trim;
 mod web;
 
 use std::process::ExitCode;
@@ -26,6 +29,7 @@ use client::{Client, ClientError, ClientSettings, Pipe, Transport};
 use tools::sandbox::supervisor;
 
 use crate::args::{AskArgs, Cli, Command};
+use crate::reach::Missing;
 use crate::settings::{Environment, Settings};
 
 /// Many sessions allocate at once, and the C library's allocator has them wait for each other.
@@ -68,13 +72,14 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Doctor(_) => doctor::run(settings).await,
         Command::Ask(args) => match &settings.server.server {
-            Some(url) => ask::run(remote(url, settings).await?, args, settings, None).await,
+            Some(_) => ask::run(remote(settings).await?, args, settings, None).await,
             None => ask_here(args, settings).await,
         },
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,
+        Command::Mcp(args) => servers::run(args, settings).await,
         Command::Open(args) => open::run(args, settings),
-        Command::Acp(_) => acp::run(settings).await,
+        Command::Acp(args) => acp::run(args, settings).await,
         Command::Approve(args) => approve::run(args, settings),
         Command::Sessions(args) => sessions::run(args, settings).await,
         Command::Token(args) => token::run(args, settings),
@@ -92,12 +97,10 @@ async fn ask_here(args: &AskArgs, settings: &Settings) -> anyhow::Result<ExitCod
     outcome
 }
 
-async fn remote(url: &str, settings: &Settings) -> anyhow::Result<Client> {
-    let token = settings.token()?;
-    let token = token.as_ref().map(auth::Secret::reveal);
-    let transport = Transport::websocket(url, token, &settings.limits)
-        .await
-        .map_err(ClientError::Connect)?;
+/// One connection to the server that was named: a question in a script fails rather than waits.
+async fn remote(settings: &Settings) -> anyhow::Result<Client> {
+    let transport = reach::dialer(settings, Missing::IsAnError).dial().await;
+    let transport = transport.map_err(ClientError::Connect)?;
     Ok(Client::connect(transport, client_settings(settings)).await?)
 }
 

@@ -234,6 +234,7 @@ fn transport_hint(error: &TransportError) -> Option<&'static str> {
         | TransportError::Broken { .. } => {
             Some("the session is kept; continue it with --session when the server is back")
         }
+        TransportError::GaveUp { cause, .. } => transport_hint(cause),
         TransportError::ClosedHere => None,
     }
 }

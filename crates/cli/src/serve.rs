@@ -21,7 +21,7 @@ use crate::open;
 use crate::render::Exit;
 use crate::serve::announcement::Announcement;
 use crate::settings::Settings;
-use crate::signals;
+use crate::{signals, trim};
 
 /// Serves until asked to stop, then lets turns end, flushes, and leaves.
 ///
@@ -56,6 +56,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
         args,
         &json!({"ready": true, "url": url, "tokenFile": token_file}),
     )?;
+    tokio::spawn(trim::once_started());
     if stderr().is_terminal() {
         show_the_way_in(&named, &url);
     }

@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     /// Whether `--cwd` named it.
     pub(crate) is_cwd_given: bool,
     pub(crate) model: ModelSettings,
+    /// What `--model` said, to be said again to a server that we start.
+    pub(crate) model_flag: Option<String>,
     pub(crate) limits: Limits,
     /// Whether the first prompt of a session is preceded by a greeting.
     pub(crate) is_greeting: bool,
@@ -141,6 +143,7 @@ impl Settings {
             data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),
+            model_flag: common.model.clone(),
             model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
             limits,
             is_greeting: is_greeting(&environment)?,
@@ -276,6 +279,7 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
+        | Command::Mcp(_)
         | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => LevelFilter::WARN,
@@ -290,6 +294,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
         | Command::Ask(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
+        | Command::Mcp(_)
         | Command::Open(_)
         | Command::Sessions(_)
         | Command::Token(_) => None,

@@ -9,11 +9,11 @@ use tools::web::{Search, Web};
 use crate::render::Failure;
 use crate::settings::Settings;
 
-/// What tools reach the network through, in a program that listens at `own`.
+/// What tools reach the network through, in a program that listens at `own`, and the guard in it.
 ///
 /// # Errors
 /// If the search provider's address cannot be used.
-pub(crate) fn web(settings: &Settings, own: &[SocketAddr]) -> anyhow::Result<Web> {
+pub(crate) fn web(settings: &Settings, own: &[SocketAddr]) -> anyhow::Result<(Web, Guard)> {
     let policy = Policy {
         own_listeners: own.to_vec(),
         ..settings.network.policy.clone()
@@ -24,7 +24,7 @@ pub(crate) fn web(settings: &Settings, own: &[SocketAddr]) -> anyhow::Result<Web
         let made = Search::new(search.provider.clone(), search.url.as_deref(), &guard);
         made.map_err(|error| Failure::usage(error.to_string()))
     });
-    Ok(Web::new(guard.clone(), search.transpose()?))
+    Ok((Web::new(guard.clone(), search.transpose()?), guard))
 }
 
 /// A guard that says who it is.

@@ -348,7 +348,7 @@ impl Client {
 }
 
 /// A name for a request that no other has: nobody can guess the id of another's.
-fn new_id() -> String {
+pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 

@@ -151,6 +151,14 @@ pub enum TransportError {
         /// How long.
         seconds: f64,
     },
+    /// The connection was lost and could not be made again.
+    #[error("the server did not come back after {tries} tries: {cause}")]
+    GaveUp {
+        /// How often it was called.
+        tries: u32,
+        /// What went wrong the last time; it names the address where there is one.
+        cause: Box<TransportError>,
+    },
     /// The bytes were not what the protocol says.
     #[error("the connection broke: {cause}")]
     Broken {
@@ -158,6 +166,26 @@ pub enum TransportError {
         cause: String,
     },
 }
+
+impl TransportError {
+    /// Whether trying again is no use: the address or the token is wrong.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Self::BadUrl { .. } | Self::Unauthorized { .. } | Self::GaveUp { .. } => true,
+            Self::Refused { status, .. } => *status == 403,
+            Self::ClosedByServer { code, .. } => *code == Some(TOKEN_REVOKED),
+            Self::Unreachable { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::ClosedHere
+            | Self::Silent { .. }
+            | Self::Stalled { .. }
+            | Self::Broken { .. } => false,
+        }
+    }
+}
+
+/// The close code of a server that no longer takes the token.
+const TOKEN_REVOKED: u16 = 4401;
 
 fn closing_words(code: Option<u16>, reason: &str) -> String {
     match (code, reason) {

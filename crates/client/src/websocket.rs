@@ -1,10 +1,12 @@
 //! Frames over a WebSocket: the address, the handshake, and what its errors mean.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Limits;
 use futures_util::{SinkExt, StreamExt, future};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, Uri, header};
@@ -21,7 +23,22 @@ const DEFAULT_PORT: u16 = 80;
 const DEFAULT_PATH: &str = "/acp";
 
 impl Transport {
-    /// Connects to the server at `url` (`ws://` or `http://`; the path defaults to `/acp`).
+    /// Connects to the server at `url`, in the way that its scheme names:
+    ///
+    /// * `ws://HOST:PORT` or `http://HOST:PORT`: a WebSocket; the path defaults to `/acp`
+    /// * `unix:PATH`: a WebSocket over a socket of this machine, where no token is needed
+    ///
+    /// # Errors
+    /// If the address is not usable, nobody answers there, or the server refuses.
+    pub async fn open(
+        url: &str,
+        token: Option<&str>,
+        limits: &Limits,
+    ) -> Result<Self, TransportError> {
+        Self::websocket(url, token, limits).await
+    }
+
+    /// Connects to the server at `url` (`ws://`, `http://` or `unix:`) over a WebSocket.
     ///
     /// The whole of connecting and shaking hands ends within `limits.client_connect`.
     ///
@@ -33,26 +50,34 @@ impl Transport {
         limits: &Limits,
     ) -> Result<Self, TransportError> {
         let address = Address::parse(url)?;
-        let socket = tokio::time::timeout(limits.client_connect, open(&address, token, limits))
+        let transport = tokio::time::timeout(limits.client_connect, open(&address, token, limits))
             .await
             .map_err(|_| TransportError::ConnectTimeout {
                 url: address.url(),
                 seconds: limits.client_connect.as_secs_f64(),
             })??;
-        tracing::debug!(host = %address.host, port = address.port, "connected");
-        Ok(over_socket(socket, limits.ping, limits.client_silence))
+        tracing::debug!(url = %address.url(), "connected");
+        Ok(transport)
     }
 }
 
 /// Where to connect, in parts.
 #[derive(Debug, PartialEq, Eq)]
 struct Address {
-    /// Without the brackets of an IPv6 address.
-    host: String,
-    port: u16,
+    place: Place,
     /// Host and port as the Host header wants them.
     authority: String,
     path: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Tcp {
+        /// Without the brackets of an IPv6 address.
+        host: String,
+        port: u16,
+    },
+    Unix(PathBuf),
 }
 
 impl Address {
@@ -61,11 +86,22 @@ impl Address {
             url: url.to_owned(),
             problem,
         };
+        if let Some(path) = url.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if path.is_empty() {
+                return Err(bad("it names no socket"));
+            }
+            return Ok(Self {
+                place: Place::Unix(path.into()),
+                authority: "localhost".to_owned(),
+                path: DEFAULT_PATH.to_owned(),
+            });
+        }
         let uri: Uri = url.parse().map_err(|_| bad("it is not a URL"))?;
         match uri.scheme_str() {
             Some("ws" | "http") => {}
             Some("wss" | "https") => return Err(bad("TLS is not supported yet; use ws://")),
-            _ => return Err(bad("it must start with ws:// or http://")),
+            _ => return Err(bad("it must start with ws://, http:// or unix:")),
         }
         let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
         if authority.as_str().contains('@') {
@@ -84,14 +120,25 @@ impl Address {
             Some(path) => path,
         };
         Ok(Self {
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(DEFAULT_PORT),
+            place: Place::Tcp {
+                host: host.trim_matches(['[', ']']).to_owned(),
+                port: authority.port_u16().unwrap_or(DEFAULT_PORT),
+            },
             authority: authority.as_str().to_owned(),
             path: path.to_owned(),
         })
     }
 
+    /// The address as people write it.
     fn url(&self) -> String {
+        match &self.place {
+            Place::Tcp { .. } => self.request_url(),
+            Place::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// What stands in the request.
+    fn request_url(&self) -> String {
         format!("ws://{}{}", self.authority, self.path)
     }
 
@@ -101,7 +148,7 @@ impl Address {
             problem,
         };
         let mut request = self
-            .url()
+            .request_url()
             .into_client_request()
             .map_err(|_| bad("it is not a URL"))?;
         if let Some(token) = token {
@@ -118,24 +165,41 @@ async fn open(
     address: &Address,
     token: Option<&str>,
     limits: &Limits,
-) -> Result<WebSocketStream<TcpStream>, TransportError> {
+) -> Result<Transport, TransportError> {
     let request = address.request(token)?;
-    let unreachable = |cause: String| TransportError::Unreachable {
+    let unreachable = |cause: std::io::Error| TransportError::Unreachable {
         url: address.url(),
-        cause,
+        cause: cause.to_string(),
     };
-    let stream = TcpStream::connect((address.host.as_str(), address.port))
-        .await
-        .map_err(|cause| unreachable(cause.to_string()))?;
-    // Small messages that wait for an answer: Nagle's delay would be felt in each.
-    stream
-        .set_nodelay(true)
-        .map_err(|cause| unreachable(cause.to_string()))?;
+    match &address.place {
+        Place::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await;
+            let stream = stream.map_err(unreachable)?;
+            // Small messages that wait for an answer: Nagle's delay would be felt in each.
+            stream.set_nodelay(true).map_err(unreachable)?;
+            shake_hands(address, request, stream, limits).await
+        }
+        Place::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+            shake_hands(address, request, stream, limits).await
+        }
+    }
+}
+
+async fn shake_hands<S>(
+    address: &Address,
+    request: Request,
+    stream: S,
+    limits: &Limits,
+) -> Result<Transport, TransportError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut config = WebSocketConfig::default();
     config.max_message_size = Some(limits.message_bytes_max);
     config.max_frame_size = Some(limits.message_bytes_max);
     match client_async_with_config(request, stream, Some(config)).await {
-        Ok((socket, _)) => Ok(socket),
+        Ok((socket, _)) => Ok(over_socket(socket, limits.ping, limits.client_silence)),
         Err(tungstenite::Error::Http(answer)) => Err(match answer.status() {
             StatusCode::UNAUTHORIZED => TransportError::Unauthorized { url: address.url() },
             status => TransportError::Refused {
@@ -143,11 +207,17 @@ async fn open(
                 status: status.as_u16(),
             },
         }),
-        Err(cause) => Err(unreachable(cause.to_string())),
+        Err(cause) => Err(TransportError::Unreachable {
+            url: address.url(),
+            cause: cause.to_string(),
+        }),
     }
 }
 
-fn over_socket(socket: WebSocketStream<TcpStream>, ping: Duration, silence: Duration) -> Transport {
+fn over_socket<S>(socket: WebSocketStream<S>, ping: Duration, silence: Duration) -> Transport
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (sink, stream) = socket.split();
     let frames_in = stream.map(|message| match message {
         Ok(Message::Text(text)) => Ok(FrameIn::Text(text.as_str().to_owned())),
@@ -195,7 +265,7 @@ fn meaning(error: &tungstenite::Error) -> TransportError {
 
 #[cfg(test)]
 mod tests {
-    use super::Address;
+    use super::{Address, Place};
 
     #[test]
     fn an_address_needs_only_a_scheme_and_a_host() {
@@ -205,16 +275,21 @@ mod tests {
             ("ws://127.0.0.1:4600/", "ws://127.0.0.1:4600/acp"),
             ("ws://[::1]:4600/ws", "ws://[::1]:4600/ws"),
             ("http://host", "ws://host/acp"),
+            ("unix:run/socket", "unix:run/socket"),
+            ("unix:///run/socket", "unix:/run/socket"),
         ] {
             assert_eq!(url(given).as_deref(), Ok(meant));
         }
-        assert_eq!(Address::parse("ws://[::1]:1").unwrap().host, "::1");
+        let host = "::1".to_owned();
+        let place = Address::parse("ws://[::1]:1").unwrap().place;
+        assert_eq!(place, Place::Tcp { host, port: 1 });
     }
 
     #[test]
     fn addresses_that_cannot_work_say_why() {
         for (given, problem) in [
-            ("127.0.0.1:4600", "it must start with ws:// or http://"),
+            ("127.0.0.1:4600", "it must start with ws://"),
+            ("unix:", "it names no socket"),
             ("https://host", "TLS is not supported yet"),
             ("ws://me:secret@host", "use a token"),
             ("ws://", "it is not a URL"),

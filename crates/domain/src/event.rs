@@ -13,12 +13,14 @@ use crate::ids::{
 };
 
 mod parts;
+mod question;
 
 pub use parts::{
     AnswerOutcome, Asker, CompactionKind, GroundRule, Grounds, HookOutcome, HookPoint, MessageKind,
-    PermissionOption, PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, StopReason, Text,
-    ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanPriority, PlanStatus, QuestionOutcome,
+    StopReason, Text, ToolKind, ToolLocation, ToolStatus, Usage, UsagePurpose, nano_usd,
 };
+pub use question::Choice;
 
 /// Declares the event structs and the enum over them from one table of type names.
 macro_rules! events {
@@ -223,6 +225,23 @@ events! {
         outcome: AnswerOutcome,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         option_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    }
+    /// The agent asks the person something; `options` are the answers that it offers, if it does.
+    "question.asked" => QuestionAsked {
+        id: PermissionId,
+        call_id: CallId,
+        question: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        options: Vec<String>,
+    }
+    /// The first answer to a question of the agent's, or its end without one.
+    "question.answered" => QuestionAnswered {
+        id: PermissionId,
+        outcome: QuestionOutcome,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     }

@@ -10,6 +10,7 @@ pub mod event;
 pub mod ids;
 pub mod limits;
 pub mod permit;
+pub mod tool_server;
 pub mod trace;
 
 pub use cursor::Cursor;
@@ -20,4 +21,5 @@ pub use ids::{
 };
 pub use limits::Limits;
 pub use permit::Permit;
+pub use tool_server::ToolServer;
 pub use trace::TraceParent;

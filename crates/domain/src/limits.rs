@@ -6,11 +6,17 @@
 use std::time::Duration;
 
 mod agents;
+mod clients;
+mod library;
 mod lsp;
+mod mcp;
 mod tools;
 
 pub use agents::*;
+pub use clients::*;
+pub use library::*;
 pub use lsp::*;
+pub use mcp::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
@@ -57,6 +63,13 @@ pub const TAIL_BYTES_MAX: usize = 256 * 1024;
 
 /// Largest piece of text in one update when chunks are merged or a message is replayed.
 pub const MERGED_CHUNK_BYTES_MAX: usize = 64 * 1024;
+
+/// Text of one turn taken per second: far more than any model writes, and little enough that a flood
+/// leaves the cores and the disk to the other sessions.
+pub const TEXT_BYTES_PER_SECOND_MAX: u64 = 64 * 1024 * 1024;
+
+/// How far a turn's text may run ahead of that rate: what makes waiting worth a timer.
+pub const TEXT_BURST_TIME: Duration = Duration::from_millis(4);
 
 /// Commands waiting for one session: as many as one connection may have in flight.
 pub const MAILBOX_COMMANDS_MAX: usize = 1_024;
@@ -207,27 +220,6 @@ pub const INSTRUCTION_BYTES_MAX: usize = 32 * 1024;
 /// Bytes of all instructions together: they are a part of every request.
 pub const INSTRUCTIONS_BYTES_MAX: usize = 96 * 1024;
 
-/// Skills of a session, and commands: each is a line in every request or in a client's menu.
-pub const LIBRARY_ENTRIES_MAX: usize = 128;
-
-/// Bytes of the list of skills in a request.
-pub const LIBRARY_LIST_BYTES_MAX: usize = 16 * 1024;
-
-/// Bytes of one skill or command that are read.
-pub const LIBRARY_FILE_BYTES_MAX: usize = 64 * 1024;
-
-/// Bytes of front matter that are looked at: a name and a description.
-pub const FRONT_MATTER_BYTES_MAX: usize = 8 * 1024;
-
-/// Characters of a skill's or command's description: a sentence or three.
-pub const DESCRIPTION_CHARS_MAX: usize = 512;
-
-/// Names of one directory that are looked at.
-pub const DIRECTORY_NAMES_MAX: usize = 4_096;
-
-/// Folders within folders that are searched for commands.
-pub const COMMAND_LEVELS_MAX: usize = 4;
-
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -277,13 +269,6 @@ pub const MODEL_MEMORY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Models of a local server that are offered for choosing: a list that a person can still read.
 pub const MODELS_OFFERED_MAX: usize = 64;
-
-/// Updates of one prompt that wait in the client library; small, so that a caller who does not read
-/// is felt by the server, whose journal keeps the rest.
-pub const CLIENT_UPDATES_MAX: usize = 256;
-
-/// How long saying goodbye may take: a peer that left does not hear it.
-pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// The settings that bound waiting, size and number. See the contract for what a breach does.
 #[derive(Clone, Debug, PartialEq)]
@@ -360,6 +345,12 @@ pub struct Limits {
     pub client_connect: Duration,
     /// Client library: longest silence on the wire.
     pub client_silence: Duration,
+    /// Client library: time before the first try to connect again; each further one doubles it.
+    pub reconnect_first: Duration,
+    /// Client library: longest time between two tries.
+    pub reconnect_most: Duration,
+    /// Client library: tries before it gives up.
+    pub reconnect_tries: u32,
 }
 
 impl Default for Limits {
@@ -405,6 +396,9 @@ impl Default for Limits {
             partial_sync: seconds(1),
             client_connect: seconds(10),
             client_silence: seconds(300),
+            reconnect_first: seconds(1),
+            reconnect_most: seconds(30),
+            reconnect_tries: 10,
         }
     }
 }
@@ -476,6 +470,9 @@ impl Limits {
             ("partial_sync_ms", Slot::Time(&mut self.partial_sync)),
             ("client_connect_ms", Slot::Time(&mut self.client_connect)),
             ("client_silence_ms", Slot::Time(&mut self.client_silence)),
+            ("reconnect_first_ms", Slot::Time(&mut self.reconnect_first)),
+            ("reconnect_most_ms", Slot::Time(&mut self.reconnect_most)),
+            ("reconnect_tries", Slot::Small(&mut self.reconnect_tries)),
             ("connections_max", Slot::Count(&mut self.connections_max)),
             (
                 "connections_per_token_max",

@@ -40,6 +40,16 @@ pub struct Meta {
     pub archived: bool,
     /// The session whose sub-agent it is.
     pub parent: Option<SessionId>,
+    /// The model that was chosen for it; `None` while it is whatever the server answers with.
+    pub model: Option<String>,
+    /// How many turns were started.
+    pub turns: u64,
+    /// Tokens read and written by all model calls.
+    pub tokens: u64,
+    /// Whether a turn was started and has no end: it runs, or its process died.
+    pub turn_open: bool,
+    /// Questions to a person that were asked and not answered.
+    pub questions_open: u64,
 }
 
 impl Meta {
@@ -55,6 +65,11 @@ impl Meta {
             epoch: 0,
             archived: false,
             parent: None,
+            model: None,
+            turns: 0,
+            tokens: 0,
+            turn_open: false,
+            questions_open: 0,
         }
     }
 
@@ -77,6 +92,30 @@ impl Meta {
                 if let Some(archived) = updated.archived {
                     self.archived = archived;
                 }
+                let model = updated
+                    .config
+                    .as_ref()
+                    .and_then(|config| config.get("model"));
+                if let Some(model) = model.and_then(serde_json::Value::as_str) {
+                    self.model = Some(model.to_owned());
+                }
+            }
+            Event::UsageRecorded(recorded) => {
+                let usage = &recorded.usage;
+                let used = usage.input_tokens.saturating_add(usage.output_tokens);
+                self.tokens = self.tokens.saturating_add(used);
+            }
+            Event::TurnStarted(_) => {
+                self.turns += 1;
+                self.turn_open = true;
+            }
+            Event::TurnResult(_) | Event::TurnInterrupted(_) => {
+                self.turn_open = false;
+                self.questions_open = 0;
+            }
+            Event::PermissionAsked(_) => self.questions_open += 1,
+            Event::PermissionAnswered(_) => {
+                self.questions_open = self.questions_open.saturating_sub(1);
             }
             Event::SessionRecovered(recovered) => self.epoch = recovered.epoch,
             Event::SessionForked(forked) => {
@@ -185,6 +224,11 @@ pub(crate) fn save(
         epoch: meta.epoch,
         archived: meta.archived,
         parent: meta.parent,
+        model: meta.model.clone(),
+        turns: meta.turns,
+        tokens: meta.tokens,
+        turn_open: meta.turn_open,
+        questions_open: meta.questions_open,
         bytes,
     };
     let json = serde_json::to_vec(&cache).map_err(io::Error::other)?;
@@ -213,6 +257,13 @@ struct Cache {
     archived: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    // A cache of before these were counted lacks them, and is made anew from the events.
+    turns: u64,
+    tokens: u64,
+    turn_open: bool,
+    questions_open: u64,
     bytes: u64,
 }
 
@@ -242,6 +293,11 @@ fn read_cache(dir: &SessionDir) -> Option<(Meta, Place)> {
         epoch: cache.epoch,
         archived: cache.archived,
         parent: cache.parent,
+        model: cache.model,
+        turns: cache.turns,
+        tokens: cache.tokens,
+        turn_open: cache.turn_open,
+        questions_open: cache.questions_open,
     };
     (meta.id == dir.id).then_some((meta, place))
 }

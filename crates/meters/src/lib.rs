@@ -16,7 +16,7 @@ mod tests;
 
 pub use numbers::{Counter, Gauge, Held, Histogram, Per};
 pub use text::render;
-pub use timers::{ModelCall, QueuedBytes, SessionSeen, ToolRun, tool_denied};
+pub use timers::{ModelCall, QueuedBytes, SessionSeen, ToolRun, tool_answered, tool_denied};
 
 use label::{
     Ignored, Method, ModelOutcome, Outcome, Phase, Reason, Route, Status, Tool, ToolOutcome,

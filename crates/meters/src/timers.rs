@@ -52,6 +52,13 @@ pub fn tool_denied(name: &str) {
     crate::TOOL_RUNS.of(tool).of(ToolOutcome::Denied).count();
 }
 
+/// A person answered the question that a call of the tool `name` was. How long people think is not
+/// how long tools take.
+pub fn tool_answered(name: &str) {
+    let tool = Tool::named(name).unwrap_or(Tool::Other);
+    crate::TOOL_RUNS.of(tool).of(ToolOutcome::Completed).count();
+}
+
 /// A model that is being asked. Dropped before its end, it counts as cancelled.
 #[derive(Debug)]
 pub struct ModelCall {

@@ -26,6 +26,14 @@ pub struct Connection {
     pub(crate) is_to_proxy: bool,
 }
 
+impl Connection {
+    /// Whether requests must name the whole URL, because a proxy reads them.
+    #[must_use]
+    pub fn names_whole_url(&self) -> bool {
+        self.is_to_proxy
+    }
+}
+
 /// Connects to an admitted target within the limit for connecting.
 ///
 /// # Errors

@@ -91,12 +91,14 @@ impl Target {
     }
 
     /// Whether both are the same scheme, host and port.
-    pub(crate) fn has_origin_of(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn has_origin_of(&self, other: &Self) -> bool {
         (self.is_secure, self.port) == (other.is_secure, other.port) && self.host == other.host
     }
 
     /// What the Host header says.
-    pub(crate) fn authority(&self) -> String {
+    #[must_use]
+    pub fn authority(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         match self.url.port() {
             Some(port) => format!("{host}:{port}"),
@@ -105,7 +107,8 @@ impl Target {
     }
 
     /// What the request line says.
-    pub(crate) fn path_and_query(&self) -> &str {
+    #[must_use]
+    pub fn path_and_query(&self) -> &str {
         &self.url[url::Position::BeforePath..url::Position::AfterQuery]
     }
 }

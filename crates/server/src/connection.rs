@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use wire::acp::{self, ClientCapabilities, ClientMessage, PermissionReply};
+use wire::acp::{self, ClientCapabilities, ClientMessage};
 use wire::rpc::{self, Incoming, RequestId, RpcError};
 
 use crate::service::Service;
@@ -33,6 +33,7 @@ pub(crate) mod outbox;
 mod pace;
 mod requests;
 mod route;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -495,15 +496,7 @@ impl Connection {
         let Some(asked) = self.answers.take_question(id) else {
             return self.ignore("an answer to nothing we asked");
         };
-        let answer = match outcome.as_deref().map(acp::permission_outcome) {
-            Ok(PermissionReply::Selected(option)) if asked.offers(&option) => {
-                session::Answer::Selected(option)
-            }
-            Ok(PermissionReply::Cancelled) => session::Answer::Dismissed,
-            Ok(PermissionReply::Selected(_) | PermissionReply::Invalid) | Err(_) => {
-                session::Answer::Unable
-            }
-        };
+        let answer = asked.read(&outcome);
         if let Some(attachment) = self.attachments.get(&asked.session) {
             attachment.handle.answer(asked.question, answer);
         }

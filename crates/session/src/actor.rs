@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::project::Moment;
-use agent::{Conversation, LanguageServers, Model, ProjectView, Report, Seen, Verdict};
+use agent::{
+    Conversation, LanguageServers, Model, ProjectView, RemoteTools, Report, Seen, Verdict,
+};
 use auth::Line;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
@@ -31,7 +33,7 @@ use crate::handle::{
     DeleteReply, Envelope, Mailbox, Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
-use crate::state::{Command, Rejected, SessionState};
+use crate::state::{Command, Rejected, Said, SessionState};
 use crate::store_task::{blocking, failure_kind};
 use crate::subscription::Ending;
 
@@ -39,6 +41,7 @@ mod commit;
 mod enter;
 mod family;
 mod life;
+mod pace;
 mod project;
 mod running;
 mod settings;
@@ -89,6 +92,8 @@ pub(crate) struct SessionActor {
     open_kind: Option<MessageKind>,
     /// What is around the session, once it has been asked for.
     view: Option<ProjectView>,
+    /// Its tool servers, once somebody came who may have named some.
+    remote: Option<Arc<dyn RemoteTools>>,
     /// When the turn that is about to start was asked for.
     prompted_at: Option<Moment>,
     model: Option<Box<dyn Model>>,
@@ -145,6 +150,7 @@ struct LiveTurn {
     seat: Option<ClientSeat>,
     /// When the session ends it, if it has not ended by itself.
     end_by: Option<Instant>,
+    pace: pace::Pace,
     caller: family::Caller,
 }
 
@@ -223,7 +229,10 @@ impl SessionActor {
         while let Ok(envelope) = self.mailbox.try_recv() {
             Box::pin(self.on_envelope(*envelope)).await;
         }
-        while let Some(Ok(report)) = self.turn.as_mut().map(|turn| turn.reports.try_recv()) {
+        while let Some(turn) = &mut self.turn
+            && turn.pace.opens_at().is_none()
+            && let Ok(report) = turn.reports.try_recv()
+        {
             self.on_report(Some(report)).await;
         }
     }
@@ -374,16 +383,13 @@ impl SessionActor {
         from: AttachmentId,
         by: PrincipalId,
     ) {
-        let option_id = match answer {
-            Answer::Selected(option) => Some(option),
-            Answer::Dismissed => None,
+        let said = match answer {
+            Answer::Selected(option) => Said::Option(option),
+            Answer::Said(words) => Said::Words(words),
+            Answer::Dismissed => Said::Nothing,
             Answer::Unable => return self.on_unable(question, from),
         };
-        self.stage(Command::Answer {
-            question,
-            option_id,
-            by,
-        });
+        self.stage(Command::Answer { question, said, by });
     }
 
     /// The client of an attachment is there again; a turn that it started may go on with it.
@@ -566,7 +572,12 @@ impl Drop for SessionActor {
 /// The next report of a running turn; without one, never.
 async fn next_report(turn: Option<&mut LiveTurn>) -> Option<Report> {
     match turn {
-        Some(turn) => turn.reports.recv().await,
+        Some(turn) => {
+            if let Some(opens_at) = turn.pace.opens_at() {
+                tokio::time::sleep_until(opens_at).await;
+            }
+            turn.reports.recv().await
+        }
         None => std::future::pending().await,
     }
 }

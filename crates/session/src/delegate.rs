@@ -69,6 +69,7 @@ impl Nursery {
             role: Role {
                 agent: task.agent,
                 seat: task.seat.map(|seat| seat.on_behalf_of(&task.call)),
+                remote: task.remote,
                 tokens_left: task.tokens_left,
             },
             prompt: task.prompt,

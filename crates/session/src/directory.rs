@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Catalog, Operator, Provider, Shell, Web};
+use agent::{Catalog, Operator, Provider, RemoteSource, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
-use domain::{FailureKind, Limits, PrincipalId, SessionId};
+use domain::{FailureKind, Limits, PrincipalId, SessionId, ToolServer};
 use journal::{FileStore, Meta, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -48,6 +48,8 @@ pub struct Engine {
     pub operator: Arc<Operator>,
     /// How commands run on the server; without it they do not.
     pub shell: Option<Shell>,
+    /// Where tool servers come from; without it there are none.
+    pub remotes: Option<Arc<dyn RemoteSource>>,
 }
 
 impl Engine {
@@ -67,6 +69,8 @@ pub struct NewSession {
     pub cwd: String,
     /// Other directories it may touch.
     pub additional_directories: Vec<String>,
+    /// Tool servers that its client named; they belong to it alone.
+    pub servers: Vec<ToolServer>,
 }
 
 /// One page of a list of sessions, newest first.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use agent::RemoteTools;
 use agent::agents::Agent;
 use agent::client_side::ClientSeat;
 use domain::event::{AnswerOutcome, ChildLinked, PermissionAsked, Usage};
@@ -89,6 +90,8 @@ pub(crate) struct Role {
     pub(crate) agent: Agent,
     /// The client whose files and terminals the session that called works with.
     pub(crate) seat: Option<ClientSeat>,
+    /// The tool servers of the session that called.
+    pub(crate) remote: Option<Arc<dyn RemoteTools>>,
     /// Tokens that the session that called has left, if there is a bound.
     pub(crate) tokens_left: Option<u64>,
 }

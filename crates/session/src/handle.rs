@@ -7,7 +7,9 @@ use agent::ProjectView;
 use agent::client_side::ClientSide;
 use auth::{Line, Principal, Scope, Secret};
 use domain::ids::PermissionId;
-use domain::{Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, TraceParent, TurnId};
+use domain::{
+    Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, ToolServer, TraceParent, TurnId,
+};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -63,11 +65,13 @@ pub enum Accepted {
     Repeated(Fate, EventSeq),
 }
 
-/// A client's answer to a permission question.
+/// A client's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The person chose an option.
     Selected(String),
+    /// The person answered in their own words.
+    Said(String),
     /// The person dismissed the question.
     Dismissed,
     /// This client cannot answer: it failed, or chose something that was not offered.
@@ -170,6 +174,8 @@ pub struct Entrance {
     pub resume_token: Option<Secret>,
     /// The line of the attachment that this one replaces on the same connection.
     pub after: Option<Line>,
+    /// Tool servers that its client named, for a session that comes into memory with this.
+    pub servers: Vec<ToolServer>,
 }
 
 impl Entrance {
@@ -182,6 +188,7 @@ impl Entrance {
             cwd: None,
             resume_token: None,
             after: None,
+            servers: Vec::new(),
         }
     }
 }
@@ -198,6 +205,8 @@ pub struct Attached {
     pub view: ProjectView,
     /// To come back.
     pub resume_token: Option<Secret>,
+    /// Whether the tool servers that were named are the session's.
+    pub are_servers_used: bool,
 }
 
 /// A session at one moment.
@@ -333,7 +342,7 @@ impl SessionHandle {
         self.send(Envelope::Rewind { to, reply });
     }
 
-    /// Answers a permission question.
+    /// Answers a question.
     pub fn answer(&self, question: PermissionId, answer: Answer) {
         if !self.may_act() {
             return;

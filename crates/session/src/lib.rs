@@ -25,7 +25,8 @@ mod store_task;
 pub mod subscription;
 
 pub use actor::adopt_traces_with;
-pub use agent::{Catalog, ModelOption, OneModel, ProjectView, client_side, library};
+pub use agent::project::Project;
+pub use agent::{Catalog, ModelOption, OneModel, ProjectView, RemoteSource, client_side, library};
 pub use directory::{Engine, NewSession, Page, Sessions};
 pub use handle::{
     Accepted, Answer, AttachError, Attached, CommandError, Config, Entrance, From, Prompt, Rewound,
@@ -33,5 +34,5 @@ pub use handle::{
 };
 pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;
-pub use state::{Fate, TurnOutcome};
+pub use state::{Asked, Fate, TurnOutcome};
 pub use subscription::{Delivery, Ending, Item, Subscription};

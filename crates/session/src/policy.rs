@@ -81,7 +81,11 @@ pub struct Remembered {
 #[must_use]
 pub fn judge(mode: Mode, wanted: &Always, ruled: &Ruled, always: &[Remembered]) -> Ruling {
     let tool = wanted.tool();
-    let reads = matches!(tool, "read" | "list" | "glob" | "grep" | "todo" | "skill");
+    // Asking the person is no act that they could be asked about first.
+    let reads = matches!(
+        tool,
+        "read" | "list" | "glob" | "grep" | "todo" | "skill" | "ask_user"
+    );
     let edits = matches!(tool, "write" | "edit" | "notebook_edit");
     let by_mode = || {
         Ruling::Allow(Grounds {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use domain::event::{PermissionAsked, PermissionOption, StopReason, TurnResult, Usage};
+use domain::event::{PermissionOption, StopReason, TurnResult, Usage};
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId, SessionId, TurnError, TurnId};
 use journal::Entry;
 use serde_json::Value;
@@ -18,10 +18,12 @@ mod children;
 mod command;
 mod decide;
 mod prompts;
+mod questions;
 mod rewind;
 
 pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
+pub use questions::{Asked, Question, Said};
 pub use rewind::Rewind;
 
 pub(crate) use decide::title_of;
@@ -96,15 +98,6 @@ pub enum CallStanding {
     Asked,
     /// It has its outcome.
     Over,
-}
-
-/// An open permission question.
-#[derive(Clone, Debug)]
-pub struct Question {
-    /// Where it was asked.
-    pub seq: EventSeq,
-    /// As it was asked.
-    pub asked: PermissionAsked,
 }
 
 /// A prompt that waits for the running turn.

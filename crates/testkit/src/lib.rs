@@ -7,9 +7,11 @@
 //! `let session = client.new_session().await;`
 //! `assert_eq!(client.prompt(&session, "hello").await.text, "hi");`.
 
+pub mod bridged;
 pub mod chaos;
 pub mod client;
 pub mod edge;
+pub mod ferry;
 pub mod home;
 pub mod journal;
 pub mod kill;

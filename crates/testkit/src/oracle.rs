@@ -25,6 +25,9 @@ const SCHEMA_PATH: &str = "node_modules/@agentclientprotocol/sdk/schema/v1/schem
 /// The start of the names of methods that Fastness adds.
 const OUR_METHODS: &str = "_fastness/";
 
+/// Methods that Fastness adds under names that others know.
+const OUR_OTHER_METHODS: [&str; 2] = ["_discover_tools", "_call_tool"];
+
 /// Older names of methods and what they are called now: answers to both have the same type.
 const OLDER_NAMES: &[(&str, &str)] = &[
     ("new_session", "session/new"),
@@ -107,7 +110,7 @@ impl Oracle {
 
     fn judge_body(&self, message: &Value, method: Option<&str>) -> Vec<String> {
         if let Some(called) = message["method"].as_str() {
-            if called.starts_with(OUR_METHODS) {
+            if called.starts_with(OUR_METHODS) || OUR_OTHER_METHODS.contains(&called) {
                 return Vec::new();
             }
             let endings: &[&str] = match message.get("id") {

@@ -16,6 +16,10 @@ pub enum Peer {
     Acpx,
     /// The language server `pylsp`, a program in its `bin`.
     Pylsp,
+    /// Tool servers of the MCP project, in TypeScript: they are only installed.
+    McpNode,
+    /// Such servers in Python, and what one more is made with.
+    McpPython,
 }
 
 impl Peer {
@@ -27,6 +31,8 @@ impl Peer {
             Self::Python => "python",
             Self::Acpx => "acpx",
             Self::Pylsp => "pylsp",
+            Self::McpNode => "mcp-node",
+            Self::McpPython => "mcp-python",
         }
     }
 }

@@ -19,6 +19,7 @@ pub use names::tool_name;
 use crate::builtin::Running;
 use crate::client_side::ClientSeat;
 use crate::progress::Place;
+use crate::remote::RemoteTools;
 
 /// The agent that works when none is named.
 pub const GENERAL: &str = "general";
@@ -131,6 +132,8 @@ pub struct Task {
     pub prompt: String,
     /// The client whose files and terminals it works with, if any.
     pub seat: Option<ClientSeat>,
+    /// The tools of other programs that the turn has.
+    pub remote: Option<Arc<dyn RemoteTools>>,
     /// Tokens that the turn has left, if there is a bound.
     pub tokens_left: Option<u64>,
     /// Where to show how far it is.

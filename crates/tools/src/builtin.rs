@@ -13,10 +13,12 @@ use crate::agents::{Agents, Delegate};
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
 use crate::progress::Place;
+use crate::remote::RemoteTools;
 use crate::roots::{PathError, Roots};
 use crate::shell::ShellCall;
 use crate::web::Web;
 
+mod ask_user;
 mod bash;
 mod changing;
 mod edit;
@@ -47,6 +49,7 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &bash::Bash,
     &lsp::Lsp,
     &todo::Todo,
+    &ask_user::AskUser,
     &web_fetch::WebFetch,
     &web_search::WebSearch,
     &skill::Skill,
@@ -88,6 +91,17 @@ pub trait Tool: Send + Sync {
     /// time.
     fn is_task(&self) -> bool {
         false
+    }
+
+    /// Whether a call of it is a question to a person, and so of use only where one can be asked.
+    fn asks_person(&self) -> bool {
+        false
+    }
+
+    /// What a call of it asks a person, who then gives its outcome; `None` if it is to run.
+    fn question(&self, input: &Value) -> Option<PersonQuestion> {
+        let _ = input;
+        None
     }
 
     /// How it runs on the server, if it does.
@@ -159,6 +173,8 @@ pub struct TaskCall {
     pub delegate: Arc<dyn Delegate>,
     /// The client whose files and terminals the turn uses, if any.
     pub seat: Option<ClientSeat>,
+    /// The tools of other programs that the turn has.
+    pub remote: Option<Arc<dyn RemoteTools>>,
     /// Tokens that the turn has left, if there is a bound.
     pub tokens_left: Option<u64>,
     /// Where to show how far it is.
@@ -223,6 +239,15 @@ pub struct Shown {
     pub locations: Vec<ToolLocation>,
     /// What it would do to them: ACP tool call content.
     pub content: Vec<Value>,
+}
+
+/// What an agent asks a person, fit to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonQuestion {
+    /// What it wants to know.
+    pub question: String,
+    /// The answers that it offers, each in one line and none twice.
+    pub options: Vec<String>,
 }
 
 /// How a call ended.

@@ -12,9 +12,12 @@ use domain::CallId;
 use domain::limits::CLIENT_ERROR_BYTES_MAX;
 use serde_json::Value;
 
+pub mod discovery;
 #[cfg(test)]
 pub(crate) mod fake;
 mod seat;
+
+use discovery::{Discovered, ToolReply, ToolRequest};
 
 pub use seat::ClientSeat;
 
@@ -53,6 +56,17 @@ pub trait ClientSide: fmt::Debug + Send + Sync {
     /// Gives a terminal back; its name means nothing from then on.
     fn release_terminal(&self, terminal: &TerminalId) -> Asked<()>;
 
+    /// Which tools of its own it has. It is asked once, however often this is called.
+    fn discover_tools(&self) -> Asked<Discovered> {
+        Box::pin(std::future::ready(Err(ClientError::NotOffered)))
+    }
+
+    /// Has it run one of them.
+    fn call_tool(&self, request: ToolRequest) -> Asked<ToolReply> {
+        let _ = request;
+        Box::pin(std::future::ready(Err(ClientError::NotOffered)))
+    }
+
     /// Shows a running terminal to the client's user as part of a tool call.
     fn show_terminal(&self, call: &CallId, terminal: &TerminalId);
 
@@ -69,6 +83,8 @@ pub struct Offers {
     pub write_text_file: bool,
     /// Its terminals.
     pub terminal: bool,
+    /// Tools of its own.
+    pub tools: bool,
 }
 
 impl Offers {
@@ -155,6 +171,9 @@ pub enum ClientError {
         /// What it was asked.
         method: &'static str,
     },
+    /// It was never offered.
+    #[error("the client does not offer that")]
+    NotOffered,
     /// Too much is being asked of it already.
     #[error("too many requests wait for the client")]
     TooMany,
@@ -166,7 +185,7 @@ impl ClientError {
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Gone | Self::Timeout { .. } | Self::Malformed { .. } => true,
-            Self::Peer { .. } | Self::TooMany => false,
+            Self::Peer { .. } | Self::NotOffered | Self::TooMany => false,
         }
     }
 }

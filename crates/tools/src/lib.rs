@@ -19,6 +19,7 @@ mod notebook;
 pub mod output;
 pub mod plain;
 pub mod progress;
+pub mod remote;
 pub mod roots;
 pub mod sandbox;
 pub mod seen;
@@ -30,7 +31,7 @@ pub mod touched;
 pub mod web;
 
 pub use builtin::{
-    Found, Outcome, Question, Running, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
-    RunsThere, Shown, TaskCall, There, Tool,
+    Found, Outcome, PersonQuestion, Question, Running, RunsAgents, RunsCommands, RunsHere,
+    RunsOnLibrary, RunsOut, RunsThere, Shown, TaskCall, There, Tool,
 };
 pub use toolbox::Toolbox;

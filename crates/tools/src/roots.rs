@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
@@ -32,6 +34,26 @@ pub struct Roots {
     outputs: Option<PathBuf>,
     /// What the session knows of the files in them.
     seen: Seen,
+    /// Set once nobody waits for what is looked for.
+    stopped: Arc<AtomicBool>,
+}
+
+/// Whoever waits for a search. Dropped, it has the search end.
+#[derive(Debug)]
+pub(crate) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    /// One, and what it sets when it is dropped.
+    pub(crate) fn new() -> (Self, Arc<AtomicBool>) {
+        let stopped = Arc::new(AtomicBool::new(false));
+        (Self(Arc::clone(&stopped)), stopped)
+    }
+}
+
+impl Drop for StopFlag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// An open file, and where it lies.
@@ -73,6 +95,7 @@ impl Roots {
             hidden,
             outputs: None,
             seen: Seen::default(),
+            stopped: Arc::default(),
         }
     }
 
@@ -98,6 +121,12 @@ impl Roots {
     #[must_use]
     pub fn with_seen(self, seen: Seen) -> Self {
         Self { seen, ..self }
+    }
+
+    /// The same, whose searches end once `stopped` is set.
+    #[must_use]
+    pub(crate) fn stopped_by(self, stopped: Arc<AtomicBool>) -> Self {
+        Self { stopped, ..self }
     }
 
     /// What the session knows of its files.

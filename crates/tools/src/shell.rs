@@ -1,6 +1,8 @@
 //! What commands on the server are given: an environment without secrets, a supervisor, and a
 //! place for long output.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +12,8 @@ use crate::lsp::LanguageServers;
 use crate::progress;
 use crate::roots::Roots;
 use crate::sandbox::{
-    Bounds, Cage, Found, Grants, OURSELVES, Sandbox, SandboxSettings, supervisor,
+    Bounds, Cage, Found, Grants, OURSELVES, Piped, PipedProgram, Sandbox, SandboxSettings,
+    supervisor,
 };
 
 /// How commands run on the server. Cheap to clone.
@@ -38,6 +41,22 @@ pub struct ShellCall {
     pub grants: Grants,
     /// The session's language servers.
     pub languages: LanguageServers,
+}
+
+/// What a program that is spoken to is shut in.
+#[derive(Clone, Debug)]
+pub enum PipedCage {
+    /// Nothing.
+    Free,
+    /// What commands are shut in, with a little more.
+    With {
+        /// It may reach the network.
+        network: bool,
+        /// What it sees besides.
+        read: Vec<PathBuf>,
+        /// What it may change besides.
+        write: Vec<PathBuf>,
+    },
 }
 
 /// Variables that a command sees, if they are set: what programs need to find their way. All else
@@ -142,6 +161,54 @@ impl Shell {
 
     pub(crate) async fn cage(&self, roots: &Roots, grants: Grants) -> Option<Cage> {
         self.sandbox.as_ref()?.cage(roots, grants).await
+    }
+
+    /// Starts a program that runs for long and is spoken to, where commands begin and shut in as
+    /// they are, or free if `cage` says so.
+    ///
+    /// # Errors
+    /// If it cannot be started, or [`io::ErrorKind::Unsupported`] if it is to be shut in and nothing
+    /// here can do that.
+    pub async fn start_piped(
+        &self,
+        words: &[String],
+        environment: &[(String, String)],
+        roots: &Roots,
+        cage: PipedCage,
+    ) -> io::Result<Piped> {
+        let mut variables = self.environment.to_vec();
+        variables.retain(|(name, _)| environment.iter().all(|(other, _)| other != name));
+        variables.extend_from_slice(environment);
+        let cage = match cage {
+            PipedCage::Free => None,
+            PipedCage::With { .. } if !self.sandbox_found().await.is_enough() => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            PipedCage::With {
+                network,
+                read,
+                write,
+            } => {
+                let changed = self.with_sandbox_changed(|settings| {
+                    settings.read.extend(read);
+                    settings.write.extend(write);
+                });
+                changed.cage(roots, Grants { network }).await
+            }
+        };
+        let roots = roots.clone();
+        // Looking at the disk blocks.
+        let opened = tokio::task::spawn_blocking(move || roots.open_directory("."));
+        let directory = opened.await.map_err(io::Error::other)?;
+        let directory = directory.map_err(io::Error::other)?;
+        let started = Piped::start(PipedProgram {
+            words,
+            cwd: directory.as_fd(),
+            environment: &variables,
+            program: &self.program,
+            cage: cage.as_ref(),
+        });
+        started.await
     }
 
     pub(crate) fn program(&self) -> &Path {

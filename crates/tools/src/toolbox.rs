@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
-use domain::Permit;
 use domain::event::ToolKind;
+use domain::limits::CLIENT_TOOL_RESULT_BYTES_MAX;
+use domain::{CallId, Permit};
 use serde_json::Value;
 
 use crate::agents::{Agents, Delegate};
 use crate::builtin::{
-    self, Outcome, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut, RunsThere, Shown,
-    TaskCall, There, Tool,
+    self, Outcome, PersonQuestion, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
+    RunsThere, Shown, TaskCall, There, Tool,
 };
-use crate::client_side::{ClientSeat, Offers};
+use crate::client_side::discovery::{ClientTool, Discovered, ToolReply, ToolRequest};
+use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
 use crate::lsp::LanguageServers;
+use crate::output::Output;
+use crate::plain::plain;
 use crate::progress::Progress;
-use crate::roots::Roots;
+use crate::remote::{Offered, RemoteCall, RemoteTool, RemoteTools};
+use crate::roots::{Roots, StopFlag};
 use crate::sandbox::{Grants, SandboxSettings};
 use crate::shell::{Shell, ShellCall};
 use crate::touched::{self, Touched};
@@ -35,10 +40,17 @@ pub struct Toolbox {
     languages: LanguageServers,
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
+    remote: Option<Arc<dyn RemoteTools>>,
+    /// What of other programs' tools is offered now.
+    offered: Offered,
     /// The only tools, if not all.
     only: Option<Arc<[String]>>,
     /// Tokens that the turn has left, if there is a bound.
     tokens_left: Option<u64>,
+    /// Whether there is a person to ask.
+    has_person: bool,
+    /// Tools of the client's own.
+    client_tools: Arc<[ClientTool]>,
 }
 
 /// Where a tool runs.
@@ -49,6 +61,8 @@ enum Place {
     Library(&'static dyn RunsOnLibrary),
     Shell(&'static dyn RunsCommands, Shell),
     Agent(&'static dyn RunsAgents, Arc<dyn Delegate>),
+    Client(ClientTool, ClientSeat),
+    Remote(Arc<dyn RemoteTools>),
 }
 
 impl Toolbox {
@@ -66,8 +80,12 @@ impl Toolbox {
             languages: LanguageServers::default(),
             agents: Agents::default(),
             delegate: None,
+            remote: None,
+            offered: Offered::default(),
             only: None,
             tokens_left: None,
+            has_person: true,
+            client_tools: Arc::new([]),
         }
     }
 
@@ -137,7 +155,9 @@ impl Toolbox {
                 | Place::There(..)
                 | Place::Out(..)
                 | Place::Library(_)
-                | Place::Agent(..),
+                | Place::Agent(..)
+                | Place::Client(..)
+                | Place::Remote(_),
             )
             | None => false,
         }
@@ -155,15 +175,85 @@ impl Toolbox {
         Self { agents, ..self }
     }
 
+    /// The same, with tools of other programs.
+    #[must_use]
+    pub fn with_remote(self, remote: Option<Arc<dyn RemoteTools>>) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// Whose tools those of other programs are.
+    #[must_use]
+    pub fn remote(&self) -> Option<&Arc<dyn RemoteTools>> {
+        self.remote.as_ref()
+    }
+
+    /// Offers what other programs have to offer by now; says whether that is something else.
+    pub fn look_again(&mut self) -> bool {
+        let Some(remote) = &self.remote else {
+            return false;
+        };
+        let offered = remote.offered();
+        let is_new = offered.version != self.offered.version;
+        self.offered = offered;
+        is_new
+    }
+
+    /// The tools of other programs that can run.
+    pub fn remote_tools(&self) -> impl Iterator<Item = &RemoteTool> {
+        let tools = self.offered.tools.iter();
+        tools.filter(|tool| self.place(&tool.name).is_some())
+    }
+
     /// The same, without all tools but these, if there are such.
     #[must_use]
     pub fn with_only(self, only: Option<Arc<[String]>>) -> Self {
         Self { only, ..self }
     }
 
-    /// Notes how many tokens the turn has left.
-    pub fn leave_tokens(&mut self, tokens_left: Option<u64>) {
-        self.tokens_left = tokens_left;
+    /// The same for whoever talks to another program: without what asks a person.
+    #[must_use]
+    pub fn without_person(self) -> Self {
+        Self {
+            has_person: false,
+            ..self
+        }
+    }
+
+    /// What a call of `name` asks a person, if it is for that; then it is not to run.
+    #[must_use]
+    pub fn question(&self, name: &str, input: &Value) -> Option<PersonQuestion> {
+        self.place(name)?;
+        builtin::find(name)?.question(input)
+    }
+
+    /// Asks the client which tools of its own it has, if it offers that and is there; gives what a
+    /// person should know of it.
+    pub async fn discover(&mut self) -> Vec<String> {
+        let seat = self.seat.as_ref().filter(|seat| seat.offers().tools);
+        let Some(client) = seat.and_then(ClientSeat::present) else {
+            return Vec::new();
+        };
+        match client.discover_tools().await {
+            Ok(Discovered { tools, problems }) => {
+                self.client_tools = tools;
+                problems
+            }
+            Err(error) => vec![format!("The client's own tools are not used: {error}")],
+        }
+    }
+
+    /// The tools of the client's own that can run.
+    pub fn client_tools(&self) -> impl Iterator<Item = &ClientTool> {
+        let can_run = |tool: &&ClientTool| self.place(&tool.name).is_some();
+        self.client_tools.iter().filter(can_run)
+    }
+
+    /// Notes how many tokens the turn has left: an equal share for each agent among the tools
+    /// that are `called`, since they may work at the same time.
+    pub fn leave_tokens<'a>(&mut self, left: Option<u64>, called: impl Iterator<Item = &'a str>) {
+        let is_agent = |name: &&str| matches!(self.place(name), Some(Place::Agent(..)));
+        let agents = called.filter(is_agent).count();
+        self.tokens_left = left.map(|left| left / (agents.max(1) as u64));
     }
 
     /// What `tool` does, for the model.
@@ -187,7 +277,17 @@ impl Toolbox {
             content: Vec::new(),
         };
         match builtin::find(name) {
-            None => unknown(),
+            None => match (self.client_tool(name), self.offered.find(name)) {
+                (Some(tool), _) => Shown {
+                    title: format!("{} in your client", tool.own_name),
+                    ..unknown()
+                },
+                (None, Some(tool)) => Shown {
+                    title: tool.title.clone(),
+                    ..unknown()
+                },
+                (None, None) => unknown(),
+            },
             Some(tool) if tool.only_looks() => tool.show(input, &self.roots),
             // What changes a file is shown beside what stands there now, and disks block.
             Some(tool) => {
@@ -256,6 +356,7 @@ impl Toolbox {
                     agents: self.agents.clone(),
                     delegate,
                     seat: self.seat.clone(),
+                    remote: self.remote.clone(),
                     tokens_left: self.tokens_left,
                     place: self.progress.of(&permit),
                 };
@@ -263,7 +364,33 @@ impl Toolbox {
                 drop(permit);
                 outcome
             }
-            Some(Place::Here(tool)) => blocking(permit, move || tool.run(input, &roots)).await,
+            Some(Place::Client(tool, seat)) => {
+                let call = seat.shown_call(permit.call());
+                let outcome = run_in_client(tool, seat, call, input).await;
+                drop(permit);
+                outcome
+            }
+            Some(Place::Remote(remote)) => {
+                let outputs = self.shell.as_ref().map(|shell| shell.outputs().to_owned());
+                let call = RemoteCall {
+                    call: permit.call().clone(),
+                    name: name.to_owned(),
+                    input,
+                    place: self.progress.of(&permit),
+                    output: Output::new(outputs.unwrap_or_default()),
+                };
+                let outcome = remote.run(call).await;
+                drop(permit);
+                outcome
+            }
+            Some(Place::Here(tool)) => {
+                // Dropped with this call, which tells the thread that nobody waits for it.
+                let (stop, stopped) = StopFlag::new();
+                let roots = Roots::clone(&roots).stopped_by(stopped);
+                let outcome = blocking(permit, move || tool.run(input, &roots)).await;
+                drop(stop);
+                outcome
+            }
             Some(Place::Library(tool)) => {
                 let library = Arc::clone(&self.library);
                 blocking(permit, move || tool.run(input, &library)).await
@@ -273,9 +400,20 @@ impl Toolbox {
 
     /// Where the tool called `name` runs, if it can.
     fn place(&self, name: &str) -> Option<Place> {
-        let tool = builtin::find(name)?;
         let is_left_out = |only: &Arc<[String]>| !only.iter().any(|other| other == name);
         if self.only.as_ref().is_some_and(is_left_out) {
+            return None;
+        }
+        if let (Some(tool), Some(seat)) = (self.client_tool(name), &self.seat) {
+            return Some(Place::Client(tool.clone(), seat.clone()));
+        }
+        let Some(tool) = builtin::find(name) else {
+            let remote = self.remote.as_ref().map(Arc::clone);
+            return remote
+                .filter(|_| self.offered.find(name).is_some())
+                .map(Place::Remote);
+        };
+        if tool.asks_person() && !self.has_person {
             return None;
         }
         match (&self.seat, tool.there(self.offers())) {
@@ -302,6 +440,10 @@ impl Toolbox {
         tool.here().map(Place::Here)
     }
 
+    fn client_tool(&self, name: &str) -> Option<&ClientTool> {
+        self.client_tools.iter().find(|tool| tool.name == name)
+    }
+
     fn offers(&self) -> Offers {
         self.seat
             .as_ref()
@@ -310,7 +452,40 @@ impl Toolbox {
     }
 }
 
-/// Does work that blocks on a thread of its own; dropping the turn leaves it to end by itself.
+/// Has the client run a tool of its own.
+async fn run_in_client(tool: ClientTool, seat: ClientSeat, call: CallId, input: Value) -> Outcome {
+    let not_done = |error: &ClientError| format!("{} did not run: {error}.", tool.own_name);
+    let client = match seat.client().await {
+        Ok(client) => client,
+        Err(error) => return Outcome::failed(not_done(&error)),
+    };
+    let request = ToolRequest {
+        call,
+        name: tool.own_name.clone(),
+        input,
+    };
+    match client.call_tool(request).await {
+        Ok(ToolReply { text, is_error }) => {
+            let text = plain(text.as_bytes());
+            let end = text.floor_char_boundary(CLIENT_TOOL_RESULT_BYTES_MAX);
+            let text = match end < text.len() {
+                true => format!("{}\n[cut: {} bytes more]", &text[..end], text.len() - end),
+                false => text,
+            };
+            match is_error {
+                true => Outcome::failed(text),
+                false => Outcome::completed(text),
+            }
+        }
+        Err(error) if error.may_have_run() => {
+            Outcome::unknown(format!("{} may have run: {error}.", tool.own_name))
+        }
+        Err(error) => Outcome::failed(not_done(&error)),
+    }
+}
+
+/// Does work that blocks on a thread of its own; dropping the turn leaves it to end by itself, which
+/// a search does soon ([`StopFlag`]).
 async fn blocking(permit: Permit, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
     let ran = tokio::task::spawn_blocking(move || {
         let outcome = work();

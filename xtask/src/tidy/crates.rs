@@ -16,6 +16,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("llm", &["domain", "wire"]),
     ("netguard", &[]),
     ("tools", &["domain", "wire", "netguard"]),
+    // Only the program that puts the parts together knows it: to all others its tools are tools.
+    ("mcp", &["domain", "wire", "netguard", "tools"]),
     ("agent", &["domain", "meters", "llm", "tools"]),
     ("session", &["domain", "meters", "auth", "journal", "agent"]),
     ("server", &["domain", "meters", "wire", "auth", "session"]),
@@ -31,8 +33,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 const EVERYTHING: &[&str] = &[
-    "domain", "meters", "wire", "auth", "journal", "llm", "netguard", "tools", "agent", "session",
-    "server", "client",
+    "domain", "meters", "wire", "auth", "journal", "llm", "mcp", "netguard", "tools", "agent",
+    "session", "server", "client",
 ];
 
 /// Dependencies between our crates run downhill only, as [`MAY_USE`] says.

@@ -46,6 +46,7 @@ const UNTOLD: &[&str] = &["F25", "F45"];
 /// The commands that may stand in for a test.
 const COMMANDS: &[&str] = &[
     "cargo xtask soak kill",
+    "cargo xtask soak bridge",
     "cargo xtask soak journal",
     "cargo xtask soak edge",
     "cargo xtask soak resume",

@@ -7,6 +7,7 @@ use domain::limits::{RULE_BYTES_MAX, edit_distance};
 use serde::Deserialize;
 use serde_json::Value;
 use tools::agents::GENERAL;
+use tools::client_side::discovery::PREFIX;
 
 use super::Call;
 use super::commands::{CommandPattern, Judged};
@@ -135,6 +136,9 @@ fn takes(tool: &str) -> Result<Takes, (&'static str, String)> {
             true => Ok(Takes::Nothing),
             false => Err(("it names a server and no tool", format!("{tool}__*"))),
         };
+    }
+    if is_written && tool.strip_prefix(PREFIX).is_some_and(|own| !own.is_empty()) {
+        return Ok(Takes::Nothing);
     }
     let is_some = is_written && TOOLS.iter().any(|(name, _)| is_like(name, tool));
     if is_some && tool.contains('*') {

@@ -11,6 +11,7 @@ use tools::roots::Roots;
 use tools::stamps::Stamps;
 
 use super::Approvals;
+use super::servers::server_line;
 use crate::settings::{FileSettings, Hook, PermissionSettings, SettingsError, Trust, trust};
 
 /// The name of a project's settings.
@@ -120,7 +121,9 @@ impl ProjectFile {
         };
         let mut wants: Vec<String> = settings.hooks.iter().map(hook_line).collect();
         for (table, value) in &self.table {
-            let plain = value.as_table().filter(|_| table != "agents");
+            let plain = value
+                .as_table()
+                .filter(|_| table != "agents" && table != "mcp");
             for (key, value) in plain.into_iter().flatten() {
                 if trust(table, key) == Trust::Approval {
                     wants.push(setting_line(table, key, value));
@@ -129,6 +132,7 @@ impl ProjectFile {
         }
         let agents = settings.agents.keys();
         wants.extend(agents.map(|name| line(&format!("define the agent {name}"))));
+        wants.extend(settings.servers.iter().map(server_line));
         wants
     }
 
@@ -192,7 +196,7 @@ fn turns_text(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-fn bytes(path: &Path, roots: &Roots) -> Result<Vec<u8>, SettingsError> {
+pub(super) fn bytes(path: &Path, roots: &Roots) -> Result<Vec<u8>, SettingsError> {
     let name = path
         .to_str()
         .ok_or_else(|| wrong("its name is not UTF-8"))?;

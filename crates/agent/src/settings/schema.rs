@@ -70,6 +70,12 @@ const KNOWN: &[Known] = &[
         trust: Trust::Operator,
     },
     Known {
+        table: "mcp",
+        form: Form::Named,
+        keys: super::mcp::KEYS,
+        trust: Trust::Approval,
+    },
+    Known {
         table: "models",
         form: Form::One,
         keys: &[

@@ -30,8 +30,8 @@ struct Proposed {
 enum Ran {
     /// It ran.
     Ended(Box<Ended>),
-    /// It was not allowed; the session has stored that.
-    Denied,
+    /// It was not allowed, or a person gave its outcome; the session has stored that.
+    Settled,
     /// Nobody judges any more.
     Abandoned,
 }
@@ -75,6 +75,7 @@ impl Turn {
             let shown = self.toolbox.show(&call.name, &call.input).await;
             let ruled = self.rule_on(&call).await;
             let is_uncontained = self.toolbox.runs_uncontained(&call.name).await;
+            let question = self.toolbox.question(&call.name, &call.input);
             let title = match is_uncontained {
                 true => format!("{} (without a sandbox)", shown.title),
                 false => shown.title,
@@ -90,6 +91,7 @@ impl Turn {
                 ruled,
                 refused,
                 is_uncontained,
+                question,
                 verdict,
             });
             let verdict = judged;
@@ -142,7 +144,7 @@ impl Turn {
                         stored.push(self.finished(*ended).await?);
                     }
                 }
-                Ran::Denied => {}
+                Ran::Settled => {}
                 Ran::Abandoned => return Err(Stopped::Abandoned),
             }
         }
@@ -189,7 +191,11 @@ async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
         Ok(Verdict::Run(permit)) => permit,
         Ok(Verdict::Denied) => {
             meters::tool_denied(&call.name);
-            return Ran::Denied;
+            return Ran::Settled;
+        }
+        Ok(Verdict::Answered) => {
+            meters::tool_answered(&call.name);
+            return Ran::Settled;
         }
         Err(_) => return Ran::Abandoned,
     };

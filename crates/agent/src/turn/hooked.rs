@@ -57,10 +57,33 @@ impl Turn {
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
+        for text in unless_cancelled(&self.cancel, self.toolbox.discover()).await? {
+            self.report(Report::Note(Note::Told(text))).await?;
+        }
+        if let Some(remote) = self.toolbox.remote() {
+            let settling = remote.settle(project.servers.clone());
+            unless_cancelled(&self.cancel, settling).await?;
+        }
+        self.toolbox.look_again();
         self.tools = specs(&self.toolbox);
         self.system = format!("{}{}", self.system, project.prompt).into();
         self.overhead = overhead(&self.system, &self.tools);
         self.project = project;
+        Ok(())
+    }
+
+    /// Offers what tool servers have to offer by now, and tells a person what became of them.
+    pub(super) async fn look_at_servers(&mut self) -> Result<(), Stopped> {
+        let Some(remote) = self.toolbox.remote() else {
+            return Ok(());
+        };
+        for text in remote.news() {
+            self.report(Report::Note(Note::Told(text))).await?;
+        }
+        if self.toolbox.look_again() {
+            self.tools = specs(&self.toolbox);
+            self.overhead = overhead(&self.system, &self.tools);
+        }
         Ok(())
     }
 

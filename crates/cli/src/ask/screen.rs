@@ -1,6 +1,7 @@
 //! What `ask` prints: the answer on stdout, and for a person dim lines about the rest on stderr.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use client::ToolCall;
 use serde_json::Value;
@@ -58,6 +59,12 @@ impl Sinks {
     }
 }
 
+/// How often the spinner moves, and how long nothing happens before it is there.
+pub(super) const SPIN_EVERY: Duration = Duration::from_millis(150);
+
+/// What turns while a person waits.
+const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
+
 /// The screen and where its cursor stands.
 pub(super) struct Screen {
     sinks: Sinks,
@@ -67,6 +74,8 @@ pub(super) struct Screen {
     last: Option<char>,
     text: String,
     text_bytes_max: u64,
+    /// How often the spinner has moved; `None` while it is not there.
+    spun: Option<usize>,
 }
 
 /// What stands in the terminal's current line.
@@ -88,6 +97,26 @@ impl Screen {
             last: None,
             text: String::new(),
             text_bytes_max,
+            spun: None,
+        }
+    }
+
+    /// Moves the spinner, where a person waits and the line is free for it.
+    pub(super) fn spin(&mut self) -> io::Result<()> {
+        let is_watched = self.sinks.audience.err == Reader::Person && self.palette.is_coloured();
+        if !is_watched || self.line != Line::Empty {
+            return Ok(());
+        }
+        let turn = self.spun.map_or(0, |turn| (turn + 1) % SPINNER.len());
+        self.spun = Some(turn);
+        let shown = self.palette.dim(&SPINNER[turn].to_string());
+        self.print(&format!("\r{shown}"))
+    }
+
+    fn stop_spinning(&mut self) -> io::Result<()> {
+        match self.spun.take() {
+            Some(_) => self.print("\r\x1b[K"),
+            None => Ok(()),
         }
     }
 
@@ -96,6 +125,7 @@ impl Screen {
         let Some(last) = text.chars().next_back() else {
             return Ok(());
         };
+        self.stop_spinning()?;
         match self.sinks.audience.out {
             Reader::Collected => {
                 // One more than allowed is kept, so that the end can tell.
@@ -179,6 +209,25 @@ impl Screen {
         Ok(())
     }
 
+    /// Has a person choose among `answers` to a question of the agent's.
+    pub(super) fn choice<'a>(
+        &mut self,
+        call: &ToolCall,
+        answers: impl Iterator<Item = &'a str>,
+    ) -> io::Result<()> {
+        self.end_line()?;
+        self.err(&self.palette.bold(&format!("● {}\n", title(call))))?;
+        let mut count = 0;
+        for answer in answers {
+            count += 1;
+            self.err(&format!("  {count}. {}\n", one_line(answer)))?;
+        }
+        let prompt = format!("answer [1-{count}, or Enter not to answer] ");
+        self.err(&self.palette.bold(&prompt))?;
+        self.line = Line::Thought;
+        Ok(())
+    }
+
     /// The person pressed Enter.
     pub(super) fn answered(&mut self) {
         self.line = Line::Empty;
@@ -201,6 +250,7 @@ impl Screen {
 
     /// Ends the answer with a line break if it has none.
     pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.stop_spinning()?;
         let is_open = match self.sinks.audience.out {
             Reader::Person => self.line == Line::Text,
             Reader::Program => self.last.is_some_and(|last| last != '\n'),
@@ -242,6 +292,11 @@ impl Screen {
     }
 
     fn err(&mut self, text: &str) -> io::Result<()> {
+        self.stop_spinning()?;
+        self.print(text)
+    }
+
+    fn print(&mut self, text: &str) -> io::Result<()> {
         self.sinks.err.write_all(text.as_bytes())?;
         self.sinks.err.flush()
     }

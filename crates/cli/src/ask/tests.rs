@@ -9,7 +9,7 @@ use domain::Limits;
 use serde_json::{Value, json};
 
 use super::screen::{Audience, Reader, Screen, Sinks};
-use super::{Asking, Stop, Verdict, prompt_text, verdict};
+use super::{Asking, Stop, Verdict, verdict};
 use crate::args::{Cli, Command};
 use crate::render::{Exit, Palette, exit_of};
 use crate::settings::{Environment, Settings};
@@ -189,14 +189,6 @@ fn exit_codes_follow_from_how_the_turn_ended() {
         ),
     ] {
         assert_eq!(verdict(stop, reason, is_all_denied), expected, "{reason}");
-    }
-}
-
-#[test]
-fn a_prompt_is_not_empty_and_not_too_long() {
-    assert_eq!(prompt_text("hi", 2).unwrap(), "hi");
-    for wrong in ["", " \n", "too long"] {
-        assert_eq!(exit_of(&prompt_text(wrong, 2).unwrap_err()), Exit::Usage);
     }
 }
 

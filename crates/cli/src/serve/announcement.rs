@@ -51,6 +51,15 @@ impl Drop for Announcement {
 
 /// The address of the server that runs on `data_dir`, if one does.
 pub(crate) fn running(data_dir: &Path) -> Option<String> {
+    announced(data_dir, "url")
+}
+
+/// The path of its Unix socket, if it has one.
+pub(crate) fn running_socket(data_dir: &Path) -> Option<String> {
+    announced(data_dir, "unix")
+}
+
+fn announced(data_dir: &Path, key: &str) -> Option<String> {
     let lock = File::open(data_dir.join("server.lock")).ok()?;
     // Whoever can share it finds nobody who holds it.
     if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
@@ -60,7 +69,7 @@ pub(crate) fn running(data_dir: &Path) -> Option<String> {
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
     let announced: Value = serde_json::from_str(&text).ok()?;
-    announced["url"].as_str().map(str::to_owned)
+    announced[key].as_str().map(str::to_owned)
 }
 
 /// Opens a file that only we can read, making it if there is none.

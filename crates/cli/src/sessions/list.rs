@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use domain::SessionId;
+use domain::clock::Timestamp;
 use journal::{FileStore, Meta, StoreError};
 use serde_json::{Value, json};
 
@@ -13,6 +14,27 @@ use crate::settings::Settings;
 
 /// Longest title in the table; `show` has the whole one.
 const TITLE_CHARACTERS_MAX: usize = 40;
+
+/// One line of the table.
+type Cells = [String; COLUMNS];
+
+const COLUMNS: usize = 8;
+
+/// The columns, and which of them hold numbers.
+const HEADS: [&str; COLUMNS] = [
+    "ID",
+    "AGE",
+    "STATE",
+    "MODEL",
+    "TURNS",
+    "TOKENS",
+    "TITLE",
+    "DIRECTORY",
+];
+const NUMBERS: [bool; COLUMNS] = [false, true, false, false, true, true, false, false];
+
+/// What stands where nothing is known.
+const NOTHING: &str = "–";
 
 /// A session, or why it cannot be read.
 pub(super) enum Row {
@@ -32,7 +54,8 @@ pub(super) fn table(rows: &[Row], settings: &Settings) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     let home = settings.environment.value("HOME").map(Path::new);
-    let cells: Vec<[String; 5]> = rows.iter().map(|row| row.cells(home)).collect();
+    let now = Timestamp::now();
+    let cells: Vec<Cells> = rows.iter().map(|row| row.cells(now, home)).collect();
     out.write_all(aligned(&cells, palette).as_bytes())?;
     Ok(Exit::Success)
 }
@@ -135,27 +158,31 @@ impl Row {
         }
     }
 
-    fn cells(&self, home: Option<&Path>) -> [String; 5] {
+    fn cells(&self, now: Timestamp, home: Option<&Path>) -> Cells {
         match self {
             Self::Whole(meta) => {
                 let shelf = if meta.archived { " (archived)" } else { "" };
-                let title = one_line(meta.title.as_deref().unwrap_or("–"));
+                let title = one_line(meta.title.as_deref().unwrap_or(NOTHING));
                 let branch = if meta.parent.is_some() { "└ " } else { "" };
                 [
                     meta.id.to_string(),
-                    minute(&meta.updated_at.to_rfc3339()),
-                    meta.head.to_string(),
+                    age(now.0 - meta.updated_at.0),
+                    state(meta).to_owned(),
+                    one_line(meta.model.as_deref().unwrap_or(NOTHING)),
+                    meta.turns.to_string(),
+                    amount(meta.tokens),
                     format!("{branch}{}{shelf}", shorten(&title, TITLE_CHARACTERS_MAX)),
                     at_home(&meta.cwd, home),
                 ]
             }
-            Self::Unreadable(id, error) => [
-                id.to_string(),
-                "–".to_owned(),
-                "–".to_owned(),
-                one_line(&error.to_string()),
-                String::new(),
-            ],
+            Self::Unreadable(id, error) => {
+                let mut cells = [NOTHING; COLUMNS].map(str::to_owned);
+                cells[0] = id.to_string();
+                cells[2] = "damaged".to_owned();
+                cells[6] = one_line(&error.to_string());
+                cells[7] = String::new();
+                cells
+            }
         }
     }
 
@@ -169,6 +196,10 @@ impl Row {
                 "updatedAt": meta.updated_at.to_rfc3339(),
                 "head": meta.head,
                 "archived": meta.archived,
+                "model": meta.model,
+                "turns": meta.turns,
+                "tokens": meta.tokens,
+                "state": state(meta),
                 "parent": meta.parent,
             }),
             Self::Unreadable(id, StoreError::Damaged { at }) => json!({"id": id, "damagedAt": at}),
@@ -185,36 +216,67 @@ pub(super) fn shorten(text: &str, most: usize) -> String {
     }
 }
 
-fn aligned(rows: &[[String; 5]], palette: Palette) -> String {
-    let heads = ["ID", "UPDATED (UTC)", "EVENTS", "TITLE", "DIRECTORY"];
-    let widths: [usize; 5] = std::array::from_fn(|column| {
+fn aligned(rows: &[Cells], palette: Palette) -> String {
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0).max(heads[column].len())
+        cells.max().unwrap_or(0).max(HEADS[column].len())
     });
-    let line = |cells: [&str; 5]| {
-        let [id, updated, events, title, directory] = cells;
-        let [w0, w1, w2, w3, _] = widths;
-        format!("{id:w0$}  {updated:w1$}  {events:>w2$}  {title:w3$}  {directory}")
+    let line = |cells: [&str; COLUMNS]| {
+        let padded: [String; COLUMNS] = std::array::from_fn(|column| {
+            let (cell, width) = (cells[column], widths[column]);
+            match NUMBERS[column] {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:width$}"),
+            }
+        });
+        padded.join("  ").trim_end().to_owned()
     };
-    let mut table = palette.dim(line(heads).trim_end()) + "\n";
+    let mut table = palette.dim(&line(HEADS)) + "\n";
     for row in rows {
-        let cells = std::array::from_fn(|column| row[column].as_str());
-        let shown = line(cells);
-        let shown = shown.trim_end();
-        let is_unreadable = row[2] == "–";
+        let shown = line(std::array::from_fn(|column| row[column].as_str()));
+        let is_unreadable = row[1] == NOTHING;
         table += &if is_unreadable {
-            palette.red(shown)
+            palette.red(&shown)
         } else {
-            shown.to_owned()
+            shown
         };
         table.push('\n');
     }
     table
 }
 
-/// `2026-07-02 10:22` of `2026-07-02T10:22:03.000Z`.
-fn minute(rfc3339: &str) -> String {
-    rfc3339.get(..16).unwrap_or(rfc3339).replace('T', " ")
+/// What the journal says of the newest turn. Whether a process still works on it, only that one knows.
+fn state(meta: &Meta) -> &'static str {
+    match (meta.turn_open, meta.questions_open) {
+        (true, 1..) => "waiting",
+        (true, 0) => "running",
+        (false, _) => "idle",
+    }
+}
+
+/// How long ago, in the largest unit that fits.
+fn age(seconds: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time that people can meet, and never before now"
+    )]
+    let seconds = seconds.max(0.0) as u64;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        86_400.. => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A number that is read at a glance: `950`, `12k`, `3.4M`.
+fn amount(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}k", count / 1_000),
+        1_000_000.. => format!("{}.{}M", count / 1_000_000, count / 100_000 % 10),
+    }
 }
 
 fn at_home(cwd: &str, home: Option<&Path>) -> String {
@@ -230,13 +292,13 @@ fn at_home(cwd: &str, home: Option<&Path>) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{aligned, at_home, minute, shorten};
+    use super::{age, aligned, amount, at_home, shorten};
     use crate::render::Palette;
 
     #[test]
     fn columns_are_aligned_and_numbers_stand_to_the_right() {
-        let row = |events: &str, title: &str| {
-            ["3f2a", "2026-07-02 10:22", events, title, "~/src"].map(str::to_owned)
+        let row = |turns: &str, title: &str| {
+            ["3f2a", "5m", "idle", "–", turns, "12k", title, "~/src"].map(str::to_owned)
         };
         let shown = aligned(
             &[row("7", "Fix the parser"), row("1024", "Ü")],
@@ -244,15 +306,22 @@ mod tests {
         );
         assert_eq!(
             shown,
-            "ID    UPDATED (UTC)     EVENTS  TITLE           DIRECTORY\n\
-             3f2a  2026-07-02 10:22       7  Fix the parser  ~/src\n\
-             3f2a  2026-07-02 10:22    1024  Ü               ~/src\n"
+            "ID    AGE  STATE  MODEL  TURNS  TOKENS  TITLE           DIRECTORY\n\
+             3f2a   5m  idle   –          7     12k  Fix the parser  ~/src\n\
+             3f2a   5m  idle   –       1024     12k  Ü               ~/src\n"
         );
     }
 
     #[test]
-    fn times_titles_and_directories_are_shortened() {
-        assert_eq!(minute("2026-07-02T10:22:03.000Z"), "2026-07-02 10:22");
+    fn ages_and_amounts_are_read_at_a_glance() {
+        let ages = [-3.0, 59.9, 60.0, 7_200.0, 200_000.0].map(age);
+        assert_eq!(ages, ["0s", "59s", "1m", "2h", "2d"]);
+        let amounts = [999, 1_000, 999_999, 3_450_000].map(amount);
+        assert_eq!(amounts, ["999", "1k", "999k", "3.4M"]);
+    }
+
+    #[test]
+    fn titles_and_directories_are_shortened() {
         assert_eq!(shorten("Überlang", 4), "Über…");
         let home = Some(Path::new("/home/ann"));
         assert_eq!(at_home("/home/ann/src", home), "~/src");

@@ -174,6 +174,13 @@ fn texts(event: &Event) -> Texts<'_> {
             strings(&event.input, &mut texts);
             texts
         }
+        Event::QuestionAsked(event) => {
+            let options = event.options.iter().map(String::as_str);
+            std::iter::once(event.question.as_str())
+                .chain(options)
+                .collect()
+        }
+        Event::QuestionAnswered(event) => event.text.as_deref().into_iter().collect(),
         Event::Unknown(event) => {
             let mut texts = vec![event.kind.as_str()];
             event

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use domain::event::{
     AnswerOutcome, ChildLinked, GroundRule, Grounds, HookOutcome, HookRan, PermissionAsked,
-    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, StopReason, Text, ToolStatus,
-    TurnResult, Usage,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, QuestionAnswered, QuestionAsked,
+    QuestionOutcome, StopReason, Text, ToolStatus, TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
@@ -186,7 +186,9 @@ impl Transcript {
             Event::ToolUse(_)
             | Event::ToolResult(_)
             | Event::PermissionAsked(_)
-            | Event::PermissionAnswered(_) => self.read_call(stored),
+            | Event::PermissionAnswered(_)
+            | Event::QuestionAsked(_)
+            | Event::QuestionAnswered(_) => self.read_call(stored),
             Event::SessionCreated(_)
             | Event::TurnStarted(_)
             | Event::MessageStarted(_)
@@ -272,6 +274,8 @@ impl Transcript {
                     tone,
                 }
             }
+            Event::QuestionAsked(event) => self.question(event),
+            Event::QuestionAnswered(event) => question_end(event),
             Event::ToolResult(event) => {
                 let call = self.calls.remove(&event.call_id);
                 let allowed = call.as_ref().and_then(|call| self.why(call, event.status));
@@ -284,6 +288,17 @@ impl Transcript {
             }
             other => line(other),
         }
+    }
+
+    fn question(&mut self, asked: &QuestionAsked) -> Piece<'static> {
+        if let Some(call) = self.calls.get_mut(&asked.call_id) {
+            call.is_asked = true;
+        }
+        let offered = match asked.options.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", asked.options.join(" / ")),
+        };
+        plain(one_line(&format!("asks: {}{offered}", asked.question)))
     }
 
     fn allow(
@@ -384,6 +399,23 @@ fn line(event: &Event) -> Piece<'_> {
             let fields = other.fields_to_string().unwrap_or_default();
             plain(one_line(&format!("{} {fields}", other.kind())))
         }
+    }
+}
+
+fn question_end(answered: &QuestionAnswered) -> Piece<'static> {
+    let (word, tone) = match answered.outcome {
+        QuestionOutcome::Answered => ("answered", Tone::Plain),
+        QuestionOutcome::Later => ("to be answered in the chat", Tone::Plain),
+        QuestionOutcome::Declined => ("not answered", Tone::Bad),
+        QuestionOutcome::Cancelled => ("cancelled", Tone::Bad),
+        QuestionOutcome::Expired => ("nobody answered in time", Tone::Bad),
+    };
+    let by = answered.by.as_deref().map(|by| format!(" by {by}"));
+    let text = answered.text.as_deref().map(|text| format!(": {text}"));
+    let (by, text) = (by.unwrap_or_default(), text.unwrap_or_default());
+    Piece::Line {
+        text: one_line(&format!("{word}{by}{text}")),
+        tone,
     }
 }
 

@@ -74,6 +74,54 @@ async fn a_session_is_continued_here_and_through_a_server() {
 }
 
 #[tokio::test]
+async fn stdin_is_read_only_where_it_was_asked_for() {
+    use tokio::io::AsyncWriteExt as _;
+    let home = Home::new(binary(), echo());
+    let with_stdin = async |arguments: &[&str]| {
+        let mut asking = home.command("ask").args(arguments).spawn().unwrap();
+        let mut stdin = asking.stdin.take().unwrap();
+        // Who does not read it may have gone before it is written.
+        let _ = stdin.write_all(b"from the pipe\n").await;
+        drop(stdin);
+        text(&asking.wait_with_output().await.unwrap())
+    };
+    assert_eq!(with_stdin(&["one"]).await, "you said one\n");
+    let both = with_stdin(&["one", "--stdin"]).await;
+    assert_eq!(both, "you said one\n\nfrom the pipe\n");
+    assert_eq!(with_stdin(&["-"]).await, "you said from the pipe\n");
+}
+
+#[tokio::test]
+async fn stream_json_tells_what_happens_a_line_at_a_time_and_nothing_else() {
+    let script = Script::new()
+        .call([say("looking "), tool("list", json!({}))])
+        .call([say("done")]);
+    let home = Home::new(binary(), script);
+    let output = ask(&home, &["look", "--stream-json"]).await;
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "quiet when piped");
+    let printed = text(&output);
+    let lines = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    let kinds: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["type"].as_str())
+        .collect();
+    assert_eq!(kinds.first().copied(), Some("session"));
+    assert_eq!(kinds.last().copied(), Some("result"));
+    assert!(
+        kinds.contains(&"tool") && kinds.contains(&"tool_update"),
+        "{kinds:?}"
+    );
+    let said = lines.iter().filter(|line| line["type"] == "text");
+    let said: String = said.filter_map(|line| line["text"].as_str()).collect();
+    assert_eq!(said, "looking done");
+    assert_eq!(lines[lines.len() - 1]["stopReason"], "end_turn");
+}
+
+#[tokio::test]
 async fn what_no_rule_allows_is_denied_with_exit_code_3() {
     let script = || {
         Script::new()

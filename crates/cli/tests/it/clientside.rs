@@ -459,3 +459,66 @@ async fn an_editor_on_stdio_is_asked_for_its_unsaved_text() {
     assert_eq!(client.prompt(&session, "go").await.text, "unsaved");
     client.leave().await;
 }
+
+#[tokio::test]
+async fn a_client_that_lies_fails_its_calls_and_the_turn_goes_on() {
+    let calls = [
+        ("read", json!({"path": "a.txt"})),
+        ("write", json!({"path": "a.txt", "content": "x"})),
+        ("edit", json!({"path": "a.txt", "old": "x", "new": "y"})),
+        ("bash", json!({"command": "make"})),
+        ("bash", json!({"command": "make again"})),
+    ];
+    let script = calls
+        .into_iter()
+        .fold(Script::new(), |script, (name, input)| {
+            script.call([tool(name, input)])
+        });
+    let server = serve(script.call([say("done")])).await;
+    let mut client = connect(&server, everything()).await;
+    client.on_permission(Choice::Allow);
+    // It gives a number for a text, writes nothing and says that it did, has one terminal for all.
+    client.on_request("fs/read_text_file", Reply::Result(json!({"content": 7})));
+    client.on_request(
+        "fs/write_text_file",
+        Reply::Result(json!({"written": false})),
+    );
+    client.on_request(
+        "terminal/create",
+        Reply::Result(json!({"terminalId": "same"})),
+    );
+    client.on_request(
+        "terminal/wait_for_exit",
+        Reply::Result(json!({"exitCode": "zero"})),
+    );
+    client.on_request("terminal/output", Reply::Result(json!({"output": ["x"]})));
+    client.on_request("terminal/kill", Reply::Result(Value::Null));
+    client.on_request("terminal/release", Reply::Result(Value::Null));
+    let session = client.new_session().await;
+    let answer = client.prompt(&session, "go").await;
+    assert_eq!(
+        (answer.text.as_str(), answer.stop_reason.as_str()),
+        ("done", "end_turn")
+    );
+    let events = server.home().events(&session);
+    let results = events.iter().filter(|event| event["type"] == "tool.result");
+    let ends: Vec<_> = results
+        .map(|result| result["status"].as_str().unwrap())
+        .collect();
+    // What it says it wrote is believed, for nothing else can be known; the edit then sees through it.
+    assert_eq!(
+        ends,
+        ["failed", "completed", "failed", "unknown", "unknown"]
+    );
+    assert_eq!(server.home().read("a.txt"), None);
+    let releases = methods(&client);
+    let releases = releases
+        .iter()
+        .filter(|method| **method == "terminal/release")
+        .count();
+    assert_eq!(releases, 2, "each is given back, whatever it is called");
+    assert_eq!(
+        client.prompt(&session, "next").await.stop_reason,
+        "end_turn"
+    );
+}

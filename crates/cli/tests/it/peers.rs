@@ -75,6 +75,31 @@ async fn acpx_over_stdio_completes_the_story() {
     over_stdio(Peer::Acpx).await;
 }
 
+#[tokio::test]
+async fn typescript_sdk_over_the_bridge_completes_the_story() {
+    over_bridge(Peer::TypeScript).await;
+}
+
+#[tokio::test]
+async fn python_sdk_over_the_bridge_completes_the_story() {
+    over_bridge(Peer::Python).await;
+}
+
+#[tokio::test]
+async fn acpx_over_the_bridge_completes_the_story() {
+    over_bridge(Peer::Acpx).await;
+}
+
+async fn over_bridge(peer: Peer) {
+    let server = Program::serve(binary(), script()).await;
+    let mut command = vec![binary().to_owned()];
+    command.extend(server.home().arguments("acp"));
+    command.extend(["--server".to_owned(), "local".to_owned()]);
+    if let Err(printed) = run(peer, server.home(), json!({"command": command})).await {
+        panic!("{printed}--- what the server logged\n{}", server.stderr());
+    }
+}
+
 async fn over_stdio(peer: Peer) {
     let home = Home::new(binary(), script());
     let mut command = vec![binary().to_owned()];
@@ -101,12 +126,26 @@ async fn over_network(peer: Peer, server: &Program, url: String) {
     }
 }
 
-/// Runs a peer to its end; if that is not a good one, gives what it printed.
+/// Has a peer tell the story; if it does not end well, gives what it printed.
 async fn run(peer: Peer, home: &Home, place: Value) -> Result<(), String> {
-    let mut plan = json!({
-        "workspace": home.workspace(), "hello": HELLO, "allowed": ALLOWED, "content": CONTENT,
-        "rejected": REJECTED, "endless": ENDLESS,
+    let plan = json!({
+        "hello": HELLO, "allowed": ALLOWED, "content": CONTENT, "rejected": REJECTED,
+        "endless": ENDLESS,
     });
+    follow(peer, home, plan, &place).await?;
+    assert_eq!(home.read(ALLOWED).as_deref(), Some(CONTENT));
+    assert_eq!(home.read(REJECTED), None);
+    Ok(())
+}
+
+/// Runs a peer to its end; if that is not a good one, gives what it printed.
+pub(crate) async fn follow(
+    peer: Peer,
+    home: &Home,
+    mut plan: Value,
+    place: &Value,
+) -> Result<(), String> {
+    plan["workspace"] = json!(home.workspace());
     for (key, value) in place.as_object().into_iter().flatten() {
         plan[key] = value.clone();
     }
@@ -129,7 +168,5 @@ async fn run(peer: Peer, home: &Home, place: Value) -> Result<(), String> {
             String::from_utf8_lossy(&output.stderr),
         ));
     }
-    assert_eq!(home.read(ALLOWED).as_deref(), Some(CONTENT));
-    assert_eq!(home.read(REJECTED), None);
     Ok(())
 }

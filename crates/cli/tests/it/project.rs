@@ -20,7 +20,7 @@ fn write(home: &Home, name: &str, text: &str) {
 }
 
 /// What `fastness COMMAND` prints to stdout and stderr, and its exit code.
-async fn run(home: &Home, command: &str, arguments: &[&str]) -> (String, Option<i32>) {
+pub(crate) async fn run(home: &Home, command: &str, arguments: &[&str]) -> (String, Option<i32>) {
     let output = home
         .command(command)
         .args(arguments)

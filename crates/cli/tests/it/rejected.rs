@@ -12,9 +12,6 @@ use crate::hooks::configure;
 use crate::lsp::with_language_server;
 use crate::support::binary;
 
-/// Tools whose stories stand beside them, for they need more than a workspace.
-const ELSEWHERE: [&str; 1] = ["ask_user"];
-
 /// Tools that run unasked.
 const FREE: [&str; 6] = ["read", "list", "glob", "grep", "todo", "skill"];
 
@@ -74,6 +71,7 @@ fn table(site: &str) -> Vec<(&'static str, Value, String)> {
             "lsp(*.py)",
         ),
         row("task", json!({"prompt": "work"}), "task(general)"),
+        row("ask_user", json!({"question": "Who are you?"}), "ask_user"),
     ]
 }
 
@@ -173,6 +171,8 @@ impl Story {
         assert!(self.events("child.linked").is_empty());
         assert!(!home.workspace().join("new").exists());
         assert_eq!(self.connections, 0, "somebody was there");
+        let answers = self.events("question.answered");
+        assert!(answers.iter().all(|answer| answer["outcome"] == "declined"));
         assert!(self.events("hook.event").is_empty());
     }
 }
@@ -262,6 +262,6 @@ async fn d_04_every_tool_that_a_model_is_offered_has_its_row() {
     for tool in offered {
         let name = tool["function"]["name"].as_str().unwrap();
         let has_row = rows.iter().any(|(row, ..)| *row == name);
-        assert!(has_row || ELSEWHERE.contains(&name), "{name} has no row");
+        assert!(has_row, "{name} has no row");
     }
 }

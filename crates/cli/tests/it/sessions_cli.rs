@@ -22,6 +22,9 @@ async fn sessions_are_listed_beside_a_running_server_newest_first() {
     assert!(lines[1].contains("the second question"), "{listed}");
     assert!(lines[2].starts_with(&older), "{listed}");
     assert!(!listed.contains('\x1b'), "colour in a pipe: {listed}");
+    let heads = ["AGE", "STATE", "MODEL", "TURNS", "TOKENS", "TITLE"];
+    assert!(heads.iter().all(|head| lines[0].contains(head)), "{listed}");
+    assert!(lines[1].contains("  idle  "), "{listed}");
 
     let json = sessions(server.home(), &["list", "--json"])
         .await

@@ -364,6 +364,29 @@ async fn d_05_an_agent_has_its_role_its_tools_its_steps_and_its_tokens_are_its_c
 }
 
 #[tokio::test]
+async fn d_05_agents_that_work_at_once_share_the_tokens_that_are_left() {
+    let gives = r#"{"agent":"scout","prompt":"look"}"#;
+    let looks = || ModelReply::Says(vec![Say::Tool("read", r#"{"path":"a.txt"}"#)]);
+    let both = ModelReply::Says(vec![Say::Tool("task", gives), Say::Tool("task", gives)]);
+    let replies = std::iter::once(both).chain((0..20).map(|_| looks()));
+    let model = RecordingModel::speaking(Speech::OpenAiChat, replies.collect()).await;
+    // A hundred and seven for each request: one to begin with, and three for each of them.
+    let home = model
+        .home(binary())
+        .env("FASTNESS_LIMITS_TURN_TOKENS_MAX", 7 * 107);
+    home.write("a.txt", "treasure");
+    let own = "[agents.scout]\nprompt = \"You only look.\"\ntools = [\"read\"]\n";
+    crate::hooks::configure(&home, own);
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.on_permission(Choice::Allow);
+    let session = client.new_session().await;
+    let answer = client.prompt(&session, "go").await;
+    assert_eq!(answer.result["stopReason"], "max_tokens");
+    assert_eq!(model.requests().len(), 7);
+}
+
+#[tokio::test]
 async fn d_05_a_project_s_agents_count_once_they_are_approved_as_they_are() {
     let script = giving([json!({"agent": "scout", "prompt": "look"})])
         .agent("scout", Script::says("I am ${prompt}"));

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod lasting;
 mod server;
 mod stability;
 mod turns;

@@ -31,6 +31,11 @@ impl Server {
         (Self { pipe: there }, Transport::in_process(here))
     }
 
+    /// The one who answers at this end.
+    pub(crate) fn over(pipe: Pipe) -> Self {
+        Self { pipe }
+    }
+
     /// Both ends after the handshake.
     pub(crate) async fn and_client() -> (Self, Client) {
         let (mut server, transport) = Self::and_transport();

@@ -179,6 +179,22 @@ pub enum AnswerOutcome {
     Expired,
 }
 
+/// How a question to a person ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QuestionOutcome {
+    /// Someone answered it.
+    Answered,
+    /// Someone will answer it in the chat.
+    Later,
+    /// Someone would not answer it, or nobody was left who could be asked.
+    Declined,
+    /// The turn was cancelled first.
+    Cancelled,
+    /// Nobody answered in time.
+    Expired,
+}
+
 /// When a hook runs. The names are those that people write in their settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum HookPoint {

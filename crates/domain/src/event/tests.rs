@@ -59,6 +59,14 @@ fn every_known_event_keeps_its_fields_and_its_name() {
             "permission.answered",
             json!({"id": "q", "outcome": "allowed", "optionId": "o", "by": "local"}),
         ),
+        (
+            "question.asked",
+            json!({"id": "q", "callId": "c", "question": "Which?", "options": ["a", "b"]}),
+        ),
+        (
+            "question.answered",
+            json!({"id": "q", "outcome": "later", "text": "a", "by": "local"}),
+        ),
         ("mode.changed", json!({"mode": "plan"})),
         (
             "result",

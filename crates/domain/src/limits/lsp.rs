@@ -31,7 +31,7 @@ pub const LSP_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const LSP_HEARD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes that wait for a language server that does not read: a document and some answers.
-pub const LSP_UNSENT_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const LSP_UNSENT_BYTES_MAX: usize = 12 * 1024 * 1024;
 
 /// Bytes of what a language server complains of that are told: its last words.
 pub const LSP_COMPLAINT_BYTES_MAX: usize = 600;

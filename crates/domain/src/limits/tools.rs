@@ -120,3 +120,36 @@ pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 /// How long the last output of a process that has ended is waited for: it is in the pipe already,
 /// unless somebody who left its group holds the pipe open.
 pub const PROCESS_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Bytes of a question to a person: a page, which nobody reads more of before answering.
+pub const QUESTION_BYTES_MAX: usize = 8 * 1024;
+
+/// Answers that a question offers: a person chooses among what fits on a screen.
+pub const QUESTION_OPTIONS_MAX: usize = 20;
+
+/// Bytes of one offered answer: a button, not a page.
+pub const QUESTION_OPTION_BYTES_MAX: usize = 512;
+
+/// Bytes of a person's answer that are kept: a long letter.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Tools of its own that a client may bring: each stands in every call of the model.
+pub const CLIENT_TOOLS_MAX: usize = 64;
+
+/// Bytes of the name of such a tool: with what is put before it, what every provider takes.
+pub const CLIENT_TOOL_NAME_BYTES_MAX: usize = 48;
+
+/// Bytes of the description of such a tool: a page, which every call of the model repeats.
+pub const CLIENT_TOOL_DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
+
+/// Bytes of the schema of such a tool's input.
+pub const CLIENT_TOOL_SCHEMA_BYTES_MAX: usize = 16 * 1024;
+
+/// How long a client may take to say which tools it has: the first turn waits for it.
+pub const CLIENT_DISCOVERY_TIME: Duration = Duration::from_secs(5);
+
+/// Bytes of what a client's tool says that the model is shown: about thirty thousand tokens.
+pub const CLIENT_TOOL_RESULT_BYTES_MAX: usize = 128 * 1024;
+
+/// Sessions of one connection whose client's tools are remembered; more are asked for again.
+pub const CLIENT_DISCOVERIES_MAX: usize = 256;

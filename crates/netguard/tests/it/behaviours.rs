@@ -178,10 +178,18 @@ const DRIVEN: &[(&str, &[Story])] = &[
             exceptions::nothing_opens_a_metadata_service,
         ],
     ),
+    // Who may name what is shown where servers are connected to: `mcp/src/faults/http.rs`.
+    (
+        "policy-06",
+        &[
+            exceptions::an_entry_of_one_session_is_not_one_of_another,
+            exceptions::nothing_opens_a_metadata_service,
+        ],
+    ),
 ];
 
 /// Behaviours that wait for a part of the program that does not exist, and for which.
-const WAITING: &[(&str, &str)] = &[("policy-06", "connecting to MCP servers")];
+const WAITING: &[(&str, &str)] = &[];
 
 fn ids() -> Vec<String> {
     let vectors = include_str!("../vectors/ssrf_behaviours.json");

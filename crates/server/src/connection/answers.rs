@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::event::PermissionAsked;
+use domain::event::PermissionOption;
 use domain::ids::PermissionId;
 use domain::limits::{PROMPTS_IN_FLIGHT_MAX, REQUESTS_IN_FLIGHT_MAX};
 use domain::{SessionId, TraceParent};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::sync::Notify;
-use wire::acp;
+use wire::acp::{self, ClientCapabilities, FormReply, PermissionReply};
 use wire::rpc::{self, RequestId, RpcError};
 
 use super::access::Access;
@@ -39,18 +40,42 @@ struct Request {
     access: Access,
 }
 
-/// A permission question this client was asked.
+/// A question this client was asked.
 pub(crate) struct Asked {
     pub(crate) session: SessionId,
     pub(crate) question: PermissionId,
-    options: Vec<String>,
+    way: Way,
     _counted: meters::Held,
 }
 
+/// How a question was put.
+enum Way {
+    /// As a choice among these.
+    Choice(Vec<String>),
+    /// As a form.
+    Form,
+}
+
 impl Asked {
-    /// Whether `option` is one of those offered.
-    pub(crate) fn offers(&self, option: &str) -> bool {
-        self.options.iter().any(|offered| offered == option)
+    /// What the client's response means. One that cannot be understood is no person's answer.
+    pub(crate) fn read(&self, outcome: &Result<Box<RawValue>, RpcError>) -> session::Answer {
+        let Ok(result) = outcome else {
+            return session::Answer::Unable;
+        };
+        match &self.way {
+            Way::Choice(options) => match acp::permission_outcome(result) {
+                PermissionReply::Selected(option) if options.contains(&option) => {
+                    session::Answer::Selected(option)
+                }
+                PermissionReply::Cancelled => session::Answer::Dismissed,
+                PermissionReply::Selected(_) | PermissionReply::Invalid => session::Answer::Unable,
+            },
+            Way::Form => match acp::form_reply(result) {
+                FormReply::Said(words) => session::Answer::Said(words),
+                FormReply::Declined => session::Answer::Dismissed,
+                FormReply::Invalid => session::Answer::Unable,
+            },
+        }
     }
 }
 
@@ -154,21 +179,38 @@ impl Answers {
     }
 
     /// Registers a question, then gives the frame that asks it: an answer can never come too soon.
-    pub(crate) fn question(&self, session: SessionId, asked: &PermissionAsked) -> String {
+    pub(crate) fn question(
+        &self,
+        session: SessionId,
+        asked: &session::Asked,
+        client: ClientCapabilities,
+    ) -> String {
         let id = RequestId::string(uuid());
-        let options = asked
-            .options
-            .iter()
-            .map(|option| option.option_id.clone())
-            .collect();
+        let choice = |options: &[PermissionOption]| {
+            let ids = options.iter().map(|option| option.option_id.clone());
+            Way::Choice(ids.collect())
+        };
+        let (way, frame) = match asked {
+            session::Asked::Permission(asked) => {
+                let frame = acp::permission_request(&id, session, asked);
+                (choice(&asked.options), frame)
+            }
+            session::Asked::Person(asked) if client.forms => {
+                (Way::Form, acp::question_form(&id, session, asked))
+            }
+            session::Asked::Person(asked) => {
+                let frame = acp::question_choice(&id, session, asked);
+                (choice(&asked.choices()), frame)
+            }
+        };
         let note = Asked {
             session,
-            question: asked.id.clone(),
-            options,
+            question: asked.id().clone(),
+            way,
             _counted: meters::CLIENT_REQUESTS.hold(),
         };
-        self.lock().questions.insert(id.clone(), note);
-        acp::permission_request(&id, session, asked)
+        self.lock().questions.insert(id, note);
+        frame
     }
 
     /// Takes back a question that was settled elsewhere; gives the frame that says so.

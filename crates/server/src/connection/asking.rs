@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::limits::CLIENT_REQUESTS_MAX;
+use domain::limits::{CLIENT_DISCOVERIES_MAX, CLIENT_REQUESTS_MAX};
 use domain::{ConnectionId, SessionId};
 use serde_json::value::RawValue;
 use session::client_side::ClientError;
-use tokio::sync::oneshot;
+use session::client_side::discovery::ClientTool;
+use tokio::sync::{OnceCell, oneshot};
 use wire::acp::cancel_request;
 use wire::acp::client_side::ClientRequest;
 use wire::rpc::{RequestId, RpcError};
@@ -42,7 +43,12 @@ pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
 pub(crate) struct Asking {
     lane: Box<dyn Lane>,
     register: Mutex<Register>,
+    /// The client's own tools, by session, each once it was asked for them.
+    discoveries: Mutex<HashMap<SessionId, Discovery>>,
 }
+
+/// A client's own tools, once it has said which.
+type Discovery = Arc<OnceCell<Arc<[ClientTool]>>>;
 
 #[derive(Default)]
 struct Register {
@@ -56,7 +62,19 @@ impl Asking {
         Self {
             lane: Box::new(lane),
             register: Mutex::default(),
+            discoveries: Mutex::default(),
         }
+    }
+
+    /// Where the client's own tools for `session` are kept.
+    fn discovery(&self, session: SessionId) -> Discovery {
+        let known = self.discoveries.lock();
+        // The map is whole at every step, so a panic elsewhere does not spoil it.
+        let mut known = known.unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= CLIENT_DISCOVERIES_MAX && !known.contains_key(&session) {
+            known.retain(|_, discovery| Arc::strong_count(discovery) > 1);
+        }
+        Arc::clone(known.entry(session).or_default())
     }
 
     /// Uses a response; gives it back if it answers nothing that was asked here.

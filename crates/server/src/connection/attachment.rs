@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use domain::event::{PermissionAsked, SessionUpdated, StopReason, Usage};
+use domain::event::{SessionUpdated, StopReason, Usage};
+use domain::ids::PermissionId;
 use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
 use session::{
     CommandError, Config, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription,
@@ -108,7 +109,7 @@ pub(crate) struct Pump {
     pub(crate) route: Route,
     pub(crate) capabilities: ClientCapabilities,
     /// Questions that were open when the client attached; later ones come with the stream.
-    pub(crate) questions: Vec<PermissionAsked>,
+    pub(crate) questions: Vec<session::Asked>,
     /// What is around the session.
     pub(crate) view: ProjectView,
     /// What the client was last told of its commands.
@@ -294,17 +295,16 @@ impl Pump {
         frames: &mut Vec<Frame>,
     ) {
         let is_live = stored.seq > self.attached_at;
-        self.offered.is_due |= is_live && matches!(stored.event, Event::TurnStarted(_));
         match &stored.event {
             Event::UserMessage(message) if self.waiting.is_own(message.message_id.as_ref()) => {}
             Event::PermissionAsked(asked) if is_live && self.may_act => {
-                frames.push(Frame::once(self.answers.question(self.session, asked)));
+                frames.push(self.question(&session::Asked::Permission(asked.clone())));
             }
-            Event::PermissionAnswered(answered) => {
-                // Settled before it was asked here: then it need not be asked at all.
-                self.questions.retain(|asked| asked.id != answered.id);
-                frames.extend(self.answers.withdraw(&answered.id).map(Frame::once));
+            Event::QuestionAsked(asked) if is_live && self.may_act => {
+                frames.push(self.question(&session::Asked::Person(asked.clone())));
             }
+            Event::PermissionAnswered(answered) => frames.extend(self.withdraw(&answered.id)),
+            Event::QuestionAnswered(answered) => frames.extend(self.withdraw(&answered.id)),
             Event::Notice(notice) if notice.kind != "greeting" => {
                 // Said once, when it happens, to those who want to hear it.
                 if is_live && self.capabilities.notices {
@@ -504,14 +504,18 @@ impl Pump {
         self.route.send(frames).await
     }
 
-    /// Tells the client which commands its person can type, if it does not know or a turn has
-    /// begun since and there are others now.
+    /// Tells the client which commands its person can type, if it does not know or a turn has seen
+    /// others since.
     async fn offer_commands(&mut self) -> Result<(), Gone> {
-        if !self.offered.is_due {
+        let project = match self.offered.is_begun() {
+            true => self.view.seen().filter(|seen| self.offered.is_news(seen)),
+            false => Some(self.view.look().await),
+        };
+        let Some(project) = project else {
             return Ok(());
-        }
-        self.offered.is_due = false;
-        let commands = commands::of(&self.view.look().await.library);
+        };
+        self.offered.take(&project);
+        let commands = commands::of(&project.library);
         let frame = acp::available_commands_update(self.session, &commands);
         if self.offered.is_known(&frame) {
             return Ok(());
@@ -524,11 +528,20 @@ impl Pump {
             return Ok(());
         }
         let questions = std::mem::take(&mut self.questions);
-        let frames: Vec<_> = questions
-            .iter()
-            .map(|asked| Frame::once(self.answers.question(self.session, asked)))
-            .collect();
+        let frames: Vec<_> = questions.iter().map(|asked| self.question(asked)).collect();
         self.route.send(frames).await
+    }
+
+    /// Asks the client's person, as it can show it.
+    fn question(&self, asked: &session::Asked) -> Frame {
+        let answers = &self.answers;
+        Frame::once(answers.question(self.session, asked, self.capabilities))
+    }
+
+    /// A question has its answer. If it was not asked here yet, it need not be at all.
+    fn withdraw(&mut self, question: &PermissionId) -> Option<Frame> {
+        self.questions.retain(|asked| asked.id() != question);
+        self.answers.withdraw(question).map(Frame::once)
     }
 
     fn failed(&self, id: &RequestId, error: &TurnError) -> Option<String> {

@@ -1,29 +1,37 @@
 //! What a person can type after a slash: our own commands, and the project's.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Weak};
 
+use session::Project;
 use session::library::{Entry, Library};
 use wire::acp::AvailableCommand;
 
 /// What a client was told of commands.
+#[derive(Default)]
 pub(crate) struct Offered {
-    /// Whether it is time to look.
-    pub(super) is_due: bool,
+    /// Where that came from.
+    seen: Weak<Project>,
     /// What it was told, in short: the list itself may be long, and clients are many.
     told: Option<u64>,
 }
 
-impl Default for Offered {
-    /// Nothing so far.
-    fn default() -> Self {
-        Self {
-            is_due: true,
-            told: None,
-        }
-    }
-}
-
 impl Offered {
+    /// Whether it was told anything so far.
+    pub(super) fn is_begun(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Whether `project` is another than the one that it was told of.
+    pub(super) fn is_news(&self, project: &Arc<Project>) -> bool {
+        !std::ptr::eq(self.seen.as_ptr(), Arc::as_ptr(project))
+    }
+
+    /// What it is about to be told of.
+    pub(super) fn take(&mut self, project: &Arc<Project>) {
+        self.seen = Arc::downgrade(project);
+    }
+
     /// Whether `frame` is what it was told last; from now on it is.
     pub(super) fn is_known(&mut self, frame: &str) -> bool {
         let mut hasher = DefaultHasher::new();

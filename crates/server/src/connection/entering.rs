@@ -19,6 +19,7 @@ use super::attachment::{Attachment, Former, Pump, Reply};
 use super::lanes::Lanes;
 use super::requests::attach_error;
 use super::route::Route;
+use super::servers::named_servers;
 use super::{Connection, Event};
 
 /// How a session is entered, which decides what its answer looks like and when it is sent.
@@ -131,6 +132,7 @@ impl Connection {
             cwd: Some(attach.cwd),
             resume_token: resume_token.map(|token| Secret::new(token.expose())),
             after: before.map(|before| before.handle.line()),
+            servers: named_servers(&self.principal, &attach.mcp_servers),
             ..Entrance::new(&self.principal, from)
         };
         let sessions = self.service.sessions.clone();
@@ -138,7 +140,13 @@ impl Connection {
         self.service.connections.spawn(async move {
             let attached = sessions.attach(session, entrance).await;
             let entered = match attached {
-                Ok(attached) => Some(Box::new(Entered { attached, entry })),
+                Ok(attached) => {
+                    let mut entry = entry;
+                    if attached.are_servers_used {
+                        entry.ignored.retain(|name| *name != "mcpServers");
+                    }
+                    Some(Box::new(Entered { attached, entry }))
+                }
                 Err(error) => {
                     answers.error(&entry.id, attach_error(&error));
                     None
@@ -160,6 +168,7 @@ impl Connection {
                     snapshot,
                     view,
                     resume_token,
+                    are_servers_used: _,
                 },
             entry,
         } = entered;
@@ -178,7 +187,9 @@ impl Connection {
         let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
         let route = Route::new(&self.lanes, session, serial, stop.clone());
         let route = self.by_way_of(route, (session, &snapshot), &entry);
-        let reply = Box::new(self.reply(session, &snapshot, resume_token.as_ref(), entry));
+        let cursor = (entry.way == Way::Resume).then(|| subscription.cursor());
+        let reply = self.reply((session, cursor), &snapshot, resume_token.as_ref(), entry);
+        let reply = Box::new(reply);
         let questions = snapshot.questions.into_iter();
         let pump = Box::new(Pump {
             service: Arc::clone(&self.service),
@@ -238,7 +249,7 @@ impl Connection {
 
     fn reply(
         &self,
-        session: SessionId,
+        (session, cursor): (SessionId, Option<Cursor>),
         snapshot: &Snapshot,
         resume_token: Option<&Secret>,
         entry: Entry,
@@ -258,6 +269,7 @@ impl Connection {
             },
             resume_token: resume_token.as_ref(),
             resync_from: snapshot.resync_from,
+            cursor,
             damaged_at: snapshot.damaged_at,
             ignored: &entry.ignored,
         };

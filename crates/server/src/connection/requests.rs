@@ -15,6 +15,7 @@ use wire::rpc::{RequestId, RpcError};
 use super::Connection;
 use super::asking::Port;
 use super::attachment::{Attachment, command_error, dropped_answer, outcome_answer, storage_error};
+use super::servers::named_servers;
 use super::waiting::Standing;
 use crate::service::Service;
 
@@ -61,16 +62,12 @@ impl Connection {
                 return self.answers.error(&id, error);
             }
         }
-        let ignored = if new.mcp_servers.is_empty() {
-            vec![]
-        } else {
-            vec!["mcpServers"]
-        };
         let wanted = NewSession {
             cwd: new.cwd,
             additional_directories: new.additional_directories,
+            servers: named_servers(&self.principal, &new.mcp_servers),
         };
-        self.enter_new(id, wanted, ignored);
+        self.enter_new(id, wanted, Vec::new());
     }
 
     /// A root is absolute and not, even in part, the data directory.

@@ -51,6 +51,7 @@ fn service() -> Service {
         web: None,
         operator: Arc::default(),
         shell: None,
+        remotes: None,
     });
     Service {
         sessions,

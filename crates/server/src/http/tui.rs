@@ -94,6 +94,7 @@ async fn create(service: &Service, principal: &Principal) -> Result<SessionHandl
     let new = NewSession {
         cwd: service.cwd.to_string_lossy().into_owned(),
         additional_directories: Vec::new(),
+        servers: Vec::new(),
     };
     let creating = service.sessions.create(principal, new);
     let attached = creating.await.map_err(|error| attach_refusal(&error))?;

@@ -68,7 +68,8 @@ where
 fn read_lines(mut input: impl BufRead, line_bytes_max: usize, frames: &mpsc::Sender<Inbound>) {
     loop {
         let inbound = match read_line(&mut input, line_bytes_max) {
-            Ok(Some(inbound)) => inbound,
+            Ok(Some(Some(line))) => Inbound::Frame(line.into()),
+            Ok(Some(None)) => Inbound::TooLong,
             Ok(None) | Err(_) => return,
         };
         if frames.blocking_send(inbound).is_err() {
@@ -77,7 +78,14 @@ fn read_lines(mut input: impl BufRead, line_bytes_max: usize, frames: &mpsc::Sen
     }
 }
 
-fn read_line(input: &mut impl BufRead, line_bytes_max: usize) -> std::io::Result<Option<Inbound>> {
+/// The next line without its end; `Some(None)` for one that is too long, `None` at the end.
+///
+/// # Errors
+/// If the input cannot be read.
+pub fn read_line(
+    input: &mut impl BufRead,
+    line_bytes_max: usize,
+) -> std::io::Result<Option<Option<Vec<u8>>>> {
     let mut line = Vec::new();
     let mut too_long = false;
     loop {
@@ -107,14 +115,11 @@ fn read_line(input: &mut impl BufRead, line_bytes_max: usize) -> std::io::Result
     }
 }
 
-fn finish(mut line: Vec<u8>, too_long: bool) -> Inbound {
-    if too_long {
-        return Inbound::TooLong;
-    }
+fn finish(mut line: Vec<u8>, too_long: bool) -> Option<Vec<u8>> {
     if line.last() == Some(&b'\r') {
         line.pop();
     }
-    Inbound::Frame(line.into())
+    (!too_long).then_some(line)
 }
 
 fn write_lines(runtime: &Handle, outbox: &Outbox, mut output: impl Write) {
@@ -139,16 +144,15 @@ fn write_lines(runtime: &Handle, outbox: &Outbox, mut output: impl Write) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Inbound, read_line};
+    use super::read_line;
 
     fn lines(input: &[u8], line_bytes_max: usize) -> Vec<String> {
         let mut input = std::io::BufReader::with_capacity(3, input);
         let mut lines = Vec::new();
         while let Some(line) = read_line(&mut input, line_bytes_max).unwrap() {
             lines.push(match line {
-                Inbound::Frame(line) => String::from_utf8(line.to_vec()).unwrap(),
-                Inbound::TooLong => "(too long)".to_owned(),
-                Inbound::Parsed(..) => panic!("lines are not looked into here"),
+                Some(line) => String::from_utf8(line).unwrap(),
+                None => "(too long)".to_owned(),
             });
         }
         lines

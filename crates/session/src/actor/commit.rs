@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use agent::Verdict;
 use domain::clock::Timestamp;
+use domain::event::{ToolResult, ToolStatus};
+use domain::ids::PermissionId;
 use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX};
-use domain::{Event, EventSeq, FailureKind, Permit};
+use domain::{CallId, Event, EventSeq, FailureKind, Permit};
 use journal::{Entry, StoreError, Stored};
 use tokio::time::Instant;
 
@@ -98,25 +100,30 @@ impl SessionActor {
         self.publish_meta();
         after.into_iter().for_each(|tell| tell(Ok(())));
         self.feed.push(stored);
-        self.release_verdicts();
+        self.release_verdicts(stored);
     }
 
     fn note_questions(&mut self, stored: &[Arc<Stored>]) {
         for event in stored {
-            if let Event::PermissionAsked(asked) = &event.event {
+            if let Some(asked) = asked_in(&event.event) {
                 let deadline = Instant::now() + self.engine.limits.permission;
-                self.question_deadlines.insert(asked.id.clone(), deadline);
+                self.question_deadlines.insert(asked.clone(), deadline);
             }
-            if let Event::PermissionAnswered(answered) = &event.event {
-                self.question_deadlines.remove(&answered.id);
-                self.unable.remove(&answered.id);
+            if let Some(answered) = answered_in(&event.event) {
+                self.question_deadlines.remove(answered);
+                self.unable.remove(answered);
             }
         }
     }
 
     /// Tells the turn about every call whose fate the journal now decides.
-    fn release_verdicts(&mut self) {
+    fn release_verdicts(&mut self, stored: &[Arc<Stored>]) {
         let Some(open) = &self.open else { return };
+        // What completed without a run did so by a person's answer.
+        let is_answered = |call: &CallId| {
+            let mut results = stored.iter().filter_map(|stored| result_in(&stored.event));
+            results.any(|result| result.call_id == *call && result.status == ToolStatus::Completed)
+        };
         let decided: Vec<_> = self
             .verdicts
             .keys()
@@ -129,6 +136,7 @@ impl SessionActor {
         for (call, allowed_by) in decided {
             let verdict = match allowed_by {
                 Some(event) => Verdict::Run(Permit::granted(call.clone(), event)),
+                None if is_answered(&call) => Verdict::Answered,
                 None => Verdict::Denied,
             };
             if let Some(reply) = self.verdicts.remove(&call) {
@@ -224,4 +232,33 @@ impl SessionActor {
         }));
         Ok(())
     }
+}
+
+/// The question that an event asks, if it asks one.
+fn asked_in(event: &Event) -> Option<&PermissionId> {
+    if let Event::PermissionAsked(asked) = event {
+        return Some(&asked.id);
+    }
+    if let Event::QuestionAsked(asked) = event {
+        return Some(&asked.id);
+    }
+    None
+}
+
+/// The question that an event ends, if it ends one.
+fn answered_in(event: &Event) -> Option<&PermissionId> {
+    if let Event::PermissionAnswered(answered) = event {
+        return Some(&answered.id);
+    }
+    if let Event::QuestionAnswered(answered) = event {
+        return Some(&answered.id);
+    }
+    None
+}
+
+fn result_in(event: &Event) -> Option<&ToolResult> {
+    if let Event::ToolResult(result) = event {
+        return Some(result);
+    }
+    None
 }

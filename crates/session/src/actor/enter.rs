@@ -63,7 +63,9 @@ impl SessionActor {
         }
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
         let view = self.view();
+        let are_servers_used = scope == Scope::Control && self.take_servers(entrance.servers);
         Ok(Attached {
+            are_servers_used,
             handle: SessionHandle::new(
                 self.id,
                 (entrance.principal, scope),

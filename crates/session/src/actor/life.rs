@@ -62,6 +62,7 @@ impl SessionActor {
             watched: None,
             open_kind: None,
             view: None,
+            remote: None,
             prompted_at: None,
             model: None,
             is_model_changed: false,
@@ -110,6 +111,7 @@ impl SessionActor {
         }
         self.feed.push(&stored);
         self.open = Some(Box::new(OpenSession { writer, state }));
+        self.take_servers(new.servers);
         self.publish_meta();
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! The session and what is around it: the view that its turns have, and the hooks of its end.
 
+use std::sync::Arc;
+
 use agent::project::Place;
-use agent::{Note, ProjectView};
-use domain::PrincipalId;
+use agent::{Note, ProjectView, RemoteHome, RemoteTools, Roots};
+use domain::{PrincipalId, ToolServer};
 
 use super::SessionActor;
 use crate::state::Command;
@@ -23,6 +25,42 @@ impl SessionActor {
         });
         self.view = Some(view.clone());
         view
+    }
+
+    /// Begins with the tool servers that a client named, unless the session has its servers already;
+    /// says whether it did.
+    pub(super) fn take_servers(&mut self, named: Vec<ToolServer>) -> bool {
+        if self.remote.is_some() || self.role.is_some() {
+            return false;
+        }
+        let (Some(source), Some(roots)) = (self.engine.remotes.clone(), self.roots()) else {
+            return false;
+        };
+        let shell = self.shell();
+        self.remote = Some(source.open(RemoteHome {
+            roots,
+            shell,
+            named,
+        }));
+        true
+    }
+
+    /// The tool servers that its turns use: for a sub-agent, those of the session that called.
+    pub(super) fn remote(&mut self) -> Option<Arc<dyn RemoteTools>> {
+        if let Some(role) = self.role() {
+            return role.remote.clone();
+        }
+        self.take_servers(Vec::new());
+        self.remote.clone()
+    }
+
+    /// What the session may touch.
+    pub(super) fn roots(&self) -> Option<Roots> {
+        let state = &self.open.as_ref()?.state;
+        let others = state.additional_directories().iter();
+        let others = others.map(Into::into).collect();
+        let hidden = self.engine.hidden.clone();
+        Some(Roots::new(state.cwd().into(), others, hidden))
     }
 
     /// Runs the hooks of the session's end and stores that they ran.

@@ -7,7 +7,7 @@ use agent::client_side::ClientSeat;
 use agent::project::Moment;
 use agent::prompt::{self, Surroundings};
 use agent::turn::{self, Room, TurnInput};
-use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Roots, Shell, Toolbox, Web};
+use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::family::Caller;
+use super::pace::Pace;
 use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed, SessionState};
 use crate::store_task::blocking;
@@ -37,32 +38,38 @@ impl SessionActor {
         let view = self.view();
         let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
+        let remote = self.remote();
         let role = self.role();
         let limits = &self.engine.limits;
         let limits = role.map_or_else(|| limits.clone(), |role| role.limits(limits));
         let Some(open) = &self.open else { return };
-        let others = open.state.additional_directories().iter();
-        let others = others.map(Into::into).collect();
-        let roots = Roots::new(open.state.cwd().into(), others, self.engine.hidden.clone())
-            .with_seen(self.seen.clone());
+        let Some(roots) = self.roots() else { return };
+        let roots = roots.with_seen(self.seen.clone());
         let turn = open.state.last_turn();
         let started_by = prompter.as_ref().map(|prompter| prompter.line);
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
         let client = prompter.and_then(|prompter| prompter.client);
         let seat = client.map(|client| ClientSeat::new(client, limits.client_back));
         let seat = role.map_or(seat, |role| role.seat.clone());
+        // One turn runs at a time, so a turn's share of the network is the session's.
+        let toolbox = Toolbox::new(roots)
+            .with_client(seat.clone())
+            .with_web(self.engine.web.as_ref().map(Web::for_session))
+            .with_shell(self.shell())
+            .with_languages(self.languages.clone())
+            .with_progress(self.feed.progress().clone())
+            .with_delegate(self.nursery(turn))
+            .with_remote(remote)
+            .with_only(role.and_then(|role| role.agent.tools.clone()));
+        // A sub-agent talks to the agent that called it, which may ask the person.
+        let toolbox = match role {
+            Some(_) => toolbox.without_person(),
+            None => toolbox,
+        };
         let input = TurnInput {
             model,
             system,
-            // One turn runs at a time, so a turn's share of the network is the session's.
-            toolbox: Toolbox::new(roots)
-                .with_client(seat.clone())
-                .with_web(self.engine.web.as_ref().map(Web::for_session))
-                .with_shell(self.shell())
-                .with_languages(self.languages.clone())
-                .with_progress(self.feed.progress().clone())
-                .with_delegate(self.nursery(turn))
-                .with_only(role.and_then(|role| role.agent.tools.clone())),
+            toolbox,
             catalog: self.catalog_for(&open.state),
             budget: Budget::new(&limits, open.state.usage().tokens()),
             room: Room {
@@ -86,6 +93,7 @@ impl SessionActor {
             started_by,
             seat,
             end_by: None,
+            pace: Pace::default(),
             caller,
         });
     }
@@ -139,7 +147,7 @@ impl SessionActor {
     }
 
     /// How commands of this session run on the server.
-    fn shell(&self) -> Option<Shell> {
+    pub(super) fn shell(&self) -> Option<Shell> {
         let shell = self.engine.shell.as_ref();
         let shell = shell.map(|shell| shell.for_session(&self.id.to_string()));
         let owner = self.open.as_ref().map(|open| open.state.owner());
@@ -269,6 +277,7 @@ impl SessionActor {
                 ruled,
                 refused,
                 is_uncontained,
+                question,
                 verdict,
             } = proposal;
             self.verdicts.insert(call.clone(), verdict);
@@ -283,6 +292,7 @@ impl SessionActor {
                 ruled,
                 refused,
                 is_uncontained,
+                question,
             });
         }
         self.stage(Command::Propose(calls));
@@ -364,6 +374,9 @@ impl SessionActor {
             several => open.writer.push_text(&several.concat())?,
         };
         self.feed.push_text(deltas, bytes);
+        if let Some(turn) = &mut self.turn {
+            turn.pace.wrote(deltas.iter().map(String::len).sum());
+        }
         if bytes > self.engine.limits.streamed_message_bytes_max {
             self.stage(Command::End(Ok(StopReason::MaxTokens)));
             self.drop_turn();

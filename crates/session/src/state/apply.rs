@@ -1,8 +1,8 @@
 //! What each stored event changes.
 
 use domain::event::{
-    AnswerOutcome, MessageStarted, PermissionAsked, PermissionOptionKind, PromptQueued,
-    SessionUpdated, ToolUse, TurnStarted, Usage, UserMessage,
+    AnswerOutcome, MessageStarted, PermissionOptionKind, PromptQueued, SessionUpdated, ToolUse,
+    TurnStarted, Usage, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::TURN_ENDS_REMEMBERED_MAX;
@@ -10,7 +10,7 @@ use domain::{Event, EventSeq};
 use serde_json::Value;
 
 use super::{
-    Fate, OpenCall, PROMPT_HEAD_BYTES_MAX, Question, Queued, Recovery, Rewind, Running,
+    Asked, Fate, OpenCall, PROMPT_HEAD_BYTES_MAX, Question, Queued, Recovery, Rewind, Running,
     SessionState, find_option, outcome_of,
 };
 use crate::policy::{Always, Remembered};
@@ -44,7 +44,7 @@ impl SessionState {
             Event::AssistantMessage(_) | Event::AssistantThought(_) => self.message_open = false,
             Event::ToolUse(used) => self.open_call(seq, used),
             Event::ToolResult(result) => self.calls.retain(|call| call.id != result.call_id),
-            Event::PermissionAsked(asked) => self.ask(seq, asked),
+            Event::PermissionAsked(asked) => self.ask(seq, Asked::Permission(asked.clone())),
             Event::PermissionAnswered(answered) => {
                 self.settle(
                     seq,
@@ -52,6 +52,11 @@ impl SessionState {
                     answered.outcome,
                     answered.option_id.as_deref(),
                 );
+            }
+            Event::QuestionAsked(asked) => self.ask(seq, Asked::Person(asked.clone())),
+            Event::QuestionAnswered(answered) => {
+                self.questions
+                    .retain(|question| *question.asked.id() != answered.id);
             }
             Event::ModeChanged(changed) => {
                 // A mode of a later version is not ours to grant: fall back to asking.
@@ -136,16 +141,14 @@ impl SessionState {
         });
     }
 
-    fn ask(&mut self, seq: EventSeq, asked: &PermissionAsked) {
-        let call = self.calls.iter_mut().find(|call| call.id == asked.call_id);
+    fn ask(&mut self, seq: EventSeq, asked: Asked) {
+        let mut calls = self.calls.iter_mut();
+        let call = calls.find(|call| call.id == *asked.call_id());
         // What a sub-agent asks is not about the call that it works on, which runs.
-        if let Some(call) = call.filter(|_| asked.asker.is_none()) {
+        if let Some(call) = call.filter(|_| !asked.is_of_child()) {
             call.allowed_by = None;
         }
-        self.questions.push(Question {
-            seq,
-            asked: asked.clone(),
-        });
+        self.questions.push(Question { seq, asked });
     }
 
     fn settle(
@@ -158,11 +161,13 @@ impl SessionState {
         let Some(at) = self
             .questions
             .iter()
-            .position(|question| question.asked.id == *id)
+            .position(|question| question.asked.id() == id)
         else {
             return;
         };
-        let asked = self.questions.remove(at).asked;
+        let Asked::Permission(asked) = self.questions.remove(at).asked else {
+            return;
+        };
         // A sub-agent's answer is its own: its journal has what was allowed to it.
         if outcome != AnswerOutcome::Allowed || asked.asker.is_some() {
             return;

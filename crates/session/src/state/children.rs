@@ -1,12 +1,12 @@
 //! The rules between a session and its sub-agents.
 
 use domain::SessionId;
-use domain::event::{AnswerOutcome, ChildLinked, PermissionAsked};
+use domain::event::{ChildLinked, PermissionAsked};
 use domain::ids::PermissionId;
 use domain::limits::CHILDREN_MAX;
 use journal::Entry;
 
-use super::decide::{answered, entry};
+use super::decide::entry;
 use super::{Rejected, SessionState};
 
 impl SessionState {
@@ -51,15 +51,10 @@ impl SessionState {
     /// A sub-agent's question was settled elsewhere.
     pub(super) fn withdraw(&self, question: &PermissionId) -> Result<Vec<Entry>, Rejected> {
         let open = self.question(question)?;
-        if open.asker.is_none() {
-            return Err(Rejected::Late);
+        match open.is_of_child() {
+            true => Ok(vec![open.cancelled()]),
+            false => Err(Rejected::Late),
         }
-        Ok(vec![answered(
-            question,
-            AnswerOutcome::Cancelled,
-            None,
-            None,
-        )])
     }
 
     /// Takes note of who works for whom.

@@ -1,7 +1,7 @@
 //! What can be asked of a session, and why it may refuse.
 
-use agent::Note;
 use agent::permissions::Ruled;
+use agent::{Note, PersonQuestion};
 use domain::event::{
     ChildLinked, Compaction, PermissionAsked, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage,
     UsagePurpose,
@@ -10,7 +10,7 @@ use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
 use serde_json::Value;
 
-use super::{Fate, TurnOutcome};
+use super::{Fate, Said, TurnOutcome};
 use crate::mode::Mode;
 
 /// Something somebody wants to happen.
@@ -52,8 +52,8 @@ pub enum Command {
     Answer {
         /// Which one.
         question: PermissionId,
-        /// The option chosen, or `None` when the person dismissed it.
-        option_id: Option<String>,
+        /// How.
+        said: Said,
         /// Who answered.
         by: PrincipalId,
     },
@@ -122,6 +122,8 @@ pub struct Proposed {
     pub refused: Option<String>,
     /// Whether a person decides, whatever the rules allow: nothing would contain it.
     pub is_uncontained: bool,
+    /// What it asks a person, who then gives its outcome.
+    pub question: Option<PersonQuestion>,
 }
 
 /// Why a command changes nothing.

@@ -3,9 +3,9 @@
 use agent::Note;
 use domain::event::{
     AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PlanEntry,
-    PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, SessionClosed, SessionUpdated,
-    StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult, TurnStarted, Usage,
-    UsagePurpose, UsageRecorded, UserMessage,
+    PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, QuestionAsked, SessionClosed,
+    SessionUpdated, StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult,
+    TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
@@ -70,11 +70,7 @@ impl SessionState {
             })]),
             Command::SetModel(model) => Ok(self.set_model(model)),
             Command::Rewind(to) => self.decide_rewind(to),
-            Command::Answer {
-                question,
-                option_id,
-                by,
-            } => self.answer(&question, option_id.as_deref(), &by),
+            Command::Answer { question, said, by } => self.answer(&question, &said, &by),
             Command::Deny(question) => self.close_question(&question, AnswerOutcome::Denied),
             Command::Expire(question) => self.close_question(&question, AnswerOutcome::Expired),
             Command::Propose(calls) => Ok(self.propose(self.current()?, calls)),
@@ -212,43 +208,38 @@ impl SessionState {
     /// Closes the open questions and drops the queue; the turn itself ends by its own report.
     fn cancel(&self) -> Vec<Entry> {
         let questions = self.questions.iter();
-        let closed = questions
-            .map(|question| answered(&question.asked.id, AnswerOutcome::Cancelled, None, None));
+        let closed = questions.map(|question| question.asked.cancelled());
         let unqueued = self.queue.iter().map(|queued| dropped(queued.seq));
         closed.chain(unqueued).collect()
     }
 
-    fn answer(
+    /// Decides about the call that `asked` is about.
+    pub(super) fn permit(
         &self,
-        question: &PermissionId,
+        asked: &PermissionAsked,
         option_id: Option<&str>,
         by: &PrincipalId,
-    ) -> Result<Vec<Entry>, Rejected> {
-        let open = self.question(question)?;
+    ) -> Vec<Entry> {
         let allowed = option_id
-            .and_then(|id| find_option(&open.options, id))
+            .and_then(|id| find_option(&asked.options, id))
             .is_some_and(|option| option.kind.allows());
         let outcome = if allowed {
             AnswerOutcome::Allowed
         } else {
             AnswerOutcome::Denied
         };
-        let mut entries = vec![answered(question, outcome, option_id, Some(by.as_str()))];
+        let mut entries = vec![answered(&asked.id, outcome, option_id, Some(by.as_str()))];
         if !allowed {
-            entries.extend(denied(open, ""));
+            entries.extend(denied(asked, ""));
         }
-        Ok(entries)
+        entries
     }
 
-    fn close_question(
-        &self,
-        question: &PermissionId,
-        outcome: AnswerOutcome,
-    ) -> Result<Vec<Entry>, Rejected> {
-        let open = self.question(question)?;
-        let mut entries = vec![answered(question, outcome, None, None)];
-        entries.extend(denied(open, "Nobody allowed it."));
-        Ok(entries)
+    /// Nobody decided about the call that `asked` is about.
+    pub(super) fn close_permission(asked: &PermissionAsked, outcome: AnswerOutcome) -> Vec<Entry> {
+        let mut entries = vec![answered(&asked.id, outcome, None, None)];
+        entries.extend(denied(asked, "Nobody allowed it."));
+        entries
     }
 
     fn propose(&self, running: &Running, calls: Vec<Proposed>) -> Vec<Entry> {
@@ -261,11 +252,20 @@ impl SessionState {
                 None => policy::judge(self.mode, &wanted, &call.ruled, &self.always),
             };
             let mut allowed_by = None;
-            match &ruling {
-                Ruling::Allow(grounds) if !call.is_uncontained => {
+            match (&ruling, call.question) {
+                // Asking is all that it does, so nobody is asked whether it may.
+                (Ruling::Allow(_) | Ruling::Ask(_), Some(asked)) => {
+                    judged.push(entry(QuestionAsked {
+                        id: PermissionId::random(),
+                        call_id: call.call.clone(),
+                        question: asked.question,
+                        options: asked.options,
+                    }));
+                }
+                (Ruling::Allow(grounds), None) if !call.is_uncontained => {
                     allowed_by = Some(Box::new(grounds.clone()));
                 }
-                Ruling::Allow(_) | Ruling::Ask(_) => judged.push(entry(PermissionAsked {
+                (Ruling::Allow(_) | Ruling::Ask(_), None) => judged.push(entry(PermissionAsked {
                     id: PermissionId::random(),
                     call_id: call.call.clone(),
                     options: policy::options(&wanted, memory(&ruling, call.is_uncontained)),
@@ -273,7 +273,7 @@ impl SessionState {
                     kind: call.kind,
                     asker: None,
                 })),
-                Ruling::Deny(why) => {
+                (Ruling::Deny(why), _) => {
                     judged.push(result(call.call.clone(), ToolStatus::Denied, why));
                 }
             }
@@ -393,7 +393,7 @@ impl SessionState {
     fn close_calls(&self, waiting: ToolStatus, running: ToolStatus) -> Vec<Entry> {
         let questions = self.questions.iter();
         let mut entries: Vec<Entry> = questions
-            .map(|question| answered(&question.asked.id, AnswerOutcome::Cancelled, None, None))
+            .map(|question| question.asked.cancelled())
             .collect();
         entries.extend(self.calls.iter().map(|call| {
             let status = if call.allowed_by.is_some() {
@@ -404,14 +404,6 @@ impl SessionState {
             result(call.id.clone(), status, "")
         }));
         entries
-    }
-
-    pub(super) fn question(&self, id: &PermissionId) -> Result<&PermissionAsked, Rejected> {
-        let open = self
-            .questions
-            .iter()
-            .find(|question| question.asked.id == *id);
-        open.map(|question| &question.asked).ok_or(Rejected::Late)
     }
 
     fn current(&self) -> Result<&Running, Rejected> {
@@ -427,7 +419,7 @@ fn dropped(queued: EventSeq) -> Entry {
     entry(PromptDropped { queued })
 }
 
-fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {
+pub(super) fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {
     entry(ToolResult {
         call_id,
         status,

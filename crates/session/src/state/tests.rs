@@ -1,5 +1,6 @@
 //! The rules of a session as stories: a command, then indented what it means.
 
+use agent::PersonQuestion;
 use agent::permissions::Ruled;
 use domain::event::{StopReason, ToolKind, ToolResult, ToolStatus};
 use domain::ids::PermissionId;
@@ -7,7 +8,9 @@ use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, Promp
 use journal::Entry;
 use serde_json::json;
 
-use super::{Command, Fate, Proposed, Rejected, SessionState};
+mod questions;
+
+use super::{Command, Fate, Proposed, Rejected, Said, SessionState};
 
 /// Runs the story: lines at the margin are commands, indented ones what must follow.
 fn check(story: &str) {
@@ -48,7 +51,7 @@ fn command(line: &str, state: &SessionState) -> Command {
         state
             .questions()
             .first()
-            .map_or(PermissionId::new("?"), |q| q.asked.id.clone())
+            .map_or(PermissionId::new("?"), |q| q.asked.id().clone())
     };
     let prompt = |queue| {
         let (text, id) = rest.split_once(" as ").unwrap_or((rest, ""));
@@ -72,14 +75,20 @@ fn command(line: &str, state: &SessionState) -> Command {
         "propose" => Command::Propose(rest.split(' ').map(proposed).collect()),
         "answer" => Command::Answer {
             question: question(),
-            option_id: Some(rest.to_owned()),
+            said: Said::Option(rest.to_owned()),
             by: PrincipalId::local(),
         },
         "dismiss" => Command::Answer {
             question: question(),
-            option_id: None,
+            said: Said::Nothing,
             by: PrincipalId::local(),
         },
+        "say" => Command::Answer {
+            question: question(),
+            said: Said::Words(rest.to_owned()),
+            by: PrincipalId::local(),
+        },
+        "unable" => Command::Deny(question()),
         "expire" => Command::Expire(question()),
         "finish" => Command::Finish {
             result: ToolResult {
@@ -108,6 +117,10 @@ fn proposed(word: &str) -> Proposed {
     let refused = call.ends_with('!').then(|| "a hook said no".to_owned());
     let is_uncontained = call.ends_with('?');
     let call = call.trim_end_matches(['!', '?']);
+    let asks = || PersonQuestion {
+        question: "Which?".to_owned(),
+        options: vec!["red".to_owned(), "blue".to_owned()],
+    };
     Proposed {
         call: CallId::new(call),
         name: name.to_owned(),
@@ -119,6 +132,7 @@ fn proposed(word: &str) -> Proposed {
         ruled: Ruled::Silent,
         refused,
         is_uncontained,
+        question: (name == "ask_user").then(asks),
     }
 }
 
@@ -151,6 +165,11 @@ fn shown(entry: &Entry) -> String {
         Event::ToolResult(result) => format!("{} {:?}", result.call_id, result.status),
         Event::PermissionAsked(asked) => asked.call_id.to_string(),
         Event::PermissionAnswered(answered) => format!("{:?}", answered.outcome),
+        Event::QuestionAsked(asked) => asked.call_id.to_string(),
+        Event::QuestionAnswered(answered) => {
+            let text = answered.text.as_deref().unwrap_or_default();
+            format!("{:?} {text}", answered.outcome)
+        }
         Event::TurnResult(result) => match (&result.error, result.stop_reason) {
             (Some(error), _) => error.kind.name().to_owned(),
             (None, reason) => format!("{:?}", reason.unwrap()),

@@ -140,10 +140,12 @@ async fn session() -> (Sessions, Attached, Attached) {
         web: None,
         operator: Arc::default(),
         shell: None,
+        remotes: None,
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),
         additional_directories: Vec::new(),
+        servers: Vec::new(),
     };
     let first = sessions.create(&somebody(), new).await.unwrap();
     let id = first.handle.id();

@@ -49,6 +49,7 @@ impl World {
             web: None,
             operator: Arc::default(),
             shell: None,
+            remotes: None,
         });
         Self {
             _directory: directory,
@@ -79,6 +80,7 @@ impl World {
         let new = NewSession {
             cwd: "/somewhere".to_owned(),
             additional_directories: Vec::new(),
+            servers: Vec::new(),
         };
         self.sessions.create(principal, new).await
     }

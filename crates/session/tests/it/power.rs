@@ -68,6 +68,7 @@ impl Machine {
         let new = NewSession {
             cwd: "/somewhere".to_owned(),
             additional_directories: Vec::new(),
+            servers: Vec::new(),
         };
         let attached = sessions.create(&somebody(), new).await.unwrap();
         let prompt = Prompt {
@@ -139,6 +140,7 @@ fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
         web: None,
         operator: Arc::default(),
         shell: None,
+        remotes: None,
     })
 }
 

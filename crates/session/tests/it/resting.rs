@@ -57,10 +57,12 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
         web: None,
         operator: Arc::default(),
         shell: None,
+        remotes: None,
     });
     let new = NewSession {
         cwd: "/somewhere".to_owned(),
         additional_directories: Vec::new(),
+        servers: Vec::new(),
     };
     let attached = sessions.create(&admitted.unwrap(), new).await.unwrap();
     (storage, sessions, attached)

@@ -106,6 +106,7 @@ impl World {
             gate: Arc::new(Gate::this_process_only()),
             web: None,
             shell: None,
+            remotes: None,
             operator: Arc::default(),
         })
     }
@@ -126,6 +127,7 @@ async fn create(sessions: &Sessions) -> Attached {
     let new = NewSession {
         cwd: "/somewhere".to_owned(),
         additional_directories: Vec::new(),
+        servers: Vec::new(),
     };
     sessions.create(&somebody(), new).await.unwrap()
 }

@@ -272,6 +272,10 @@ impl Record {
                 Event::PermissionAnswered(answer) => {
                     asked.contains(&answer.id) && answered.insert(answer.id.clone())
                 }
+                Event::QuestionAsked(question) => asked.insert(question.id.clone()),
+                Event::QuestionAnswered(answer) => {
+                    asked.contains(&answer.id) && answered.insert(answer.id.clone())
+                }
                 Event::ToolUse(call) => used.insert(call.call_id.clone()),
                 Event::ToolResult(result) => {
                     used.contains(&result.call_id) && finished.insert(result.call_id.clone())

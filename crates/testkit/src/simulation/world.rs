@@ -109,6 +109,7 @@ impl<'a> World<'a> {
             web: None,
             operator: Arc::default(),
             shell: None,
+            remotes: None,
         });
         let service = Service {
             sessions,

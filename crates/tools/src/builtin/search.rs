@@ -46,7 +46,7 @@ impl Wanted {
 pub(super) enum Reach {
     /// Everywhere.
     Whole,
-    /// It was told to stop, or its time was up.
+    /// It was told to stop, or its time was up, or nobody waits for it any more.
     Part,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn walk<'a, V: FnMut(PathBuf) -> Next + Send + 'a>(
             let Ok(entry) = entry else {
                 return WalkState::Continue;
             };
-            if Instant::now() > deadline {
+            if root.is_stopped() || Instant::now() > deadline {
                 is_cut.store(true, Ordering::Relaxed);
                 return WalkState::Quit;
             }

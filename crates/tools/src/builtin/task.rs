@@ -95,6 +95,7 @@ impl RunsAgents for Task {
             agent,
             prompt,
             seat: call.seat,
+            remote: call.remote,
             tokens_left: call.tokens_left,
             place: call.place,
         })

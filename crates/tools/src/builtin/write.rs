@@ -144,6 +144,8 @@ fn change(path: &str, new: &str, roots: &Roots) -> Option<Value> {
     let absolute = roots.absolute(path);
     match roots.read_text(path, DIFF_BYTES_MAX) {
         Ok(old) if old.is_cut => None,
+        // The client has another text than this disk, so this is not what would be replaced.
+        Ok(old) if is_another(path, &old.text, roots) => None,
         Ok(old) => diff::block(&absolute, Some(&old.text), new),
         // New only if this is the disk that it is written to.
         Err(PathError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -152,6 +154,12 @@ fn change(path: &str, new: &str, roots: &Roots) -> Option<Value> {
         }
         Err(_) => None,
     }
+}
+
+/// Whether the session has read the file, and otherwise than `text`.
+fn is_another(path: &str, text: &str, roots: &Roots) -> bool {
+    let seen = roots.seen().check(&roots.name_of(path), text.as_bytes());
+    matches!(seen, Err(Stale::Changed))
 }
 
 async fn change_there(path: &str, new: &str, roots: &Arc<Roots>) -> Option<Value> {

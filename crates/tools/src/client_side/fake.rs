@@ -35,6 +35,7 @@ impl Default for Fake {
                 read_text_file: true,
                 write_text_file: true,
                 terminal: true,
+                tools: false,
             },
             is_gone: AtomicBool::new(false),
             asked: Arc::default(),

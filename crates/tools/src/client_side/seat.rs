@@ -65,6 +65,13 @@ impl ClientSeat {
         is_same
     }
 
+    /// The client, if it is there now.
+    #[must_use]
+    pub fn present(&self) -> Option<Arc<dyn ClientSide>> {
+        let client = Arc::clone(&self.taken_by.borrow());
+        (!client.is_gone()).then_some(client)
+    }
+
     /// The client, waiting for it to come back if it has left.
     ///
     /// # Errors

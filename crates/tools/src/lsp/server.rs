@@ -307,7 +307,7 @@ impl Server {
             let named = json!({"uri": uri, "version": document.version});
             let changed = json!({"textDocument": named, "contentChanges": [{"text": text}]});
             self.connection.tell("textDocument/didChange", &changed)?;
-            let saved = json!({"textDocument": {"uri": uri}, "text": text});
+            let saved = json!({"textDocument": {"uri": uri}});
             self.connection.tell("textDocument/didSave", &saved)?;
         }
         Ok(uri)

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 
@@ -16,6 +18,7 @@ pub struct SearchRoot {
     /// Where it lies, without links.
     real: PathBuf,
     hidden: Vec<PathBuf>,
+    stopped: Arc<AtomicBool>,
 }
 
 /// A name in a directory.
@@ -51,6 +54,7 @@ impl Roots {
             directory,
             real,
             hidden: self.hidden.clone(),
+            stopped: Arc::clone(&self.stopped),
         })
     }
 }
@@ -66,6 +70,12 @@ impl SearchRoot {
     #[must_use]
     pub fn hidden_paths(&self) -> Vec<PathBuf> {
         self.hidden.clone()
+    }
+
+    /// Whether nobody waits for what is found any more.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Whether nothing at the real path `path` may be seen.

@@ -115,6 +115,10 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// It shows `compaction_*` updates.
     pub compaction: bool,
+    /// It shows forms, by `elicitation/create`.
+    pub forms: bool,
+    /// It has tools of its own, by `_discover_tools` and `_call_tool`.
+    pub tools: bool,
     /// It wants `_fastness/turn`.
     pub turns: bool,
 }

@@ -5,6 +5,7 @@
 use agent_client_protocol_schema::v1;
 use domain::limits::TERMINAL_ID_BYTES_MAX;
 use domain::{CallId, SessionId};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -50,6 +51,17 @@ pub enum ClientRequest {
     KillTerminal(String),
     /// `terminal/release`, of this terminal.
     ReleaseTerminal(String),
+    /// `_discover_tools`, ours: which tools of its own the client has.
+    DiscoverTools,
+    /// `_call_tool`, ours: runs one of them.
+    CallTool {
+        /// The call, as the client was shown it.
+        call: CallId,
+        /// What the client calls the tool.
+        name: String,
+        /// Its input.
+        input: Value,
+    },
 }
 
 impl ClientRequest {
@@ -64,6 +76,8 @@ impl ClientRequest {
             Self::WaitForExit(_) => "terminal/wait_for_exit",
             Self::KillTerminal(_) => "terminal/kill",
             Self::ReleaseTerminal(_) => "terminal/release",
+            Self::DiscoverTools => "_discover_tools",
+            Self::CallTool { .. } => "_call_tool",
         }
     }
 
@@ -107,6 +121,13 @@ impl ClientRequest {
             | Self::ReleaseTerminal(terminal) => {
                 json!({"sessionId": session, "terminalId": terminal})
             }
+            Self::DiscoverTools => json!({"sessionId": session}),
+            Self::CallTool { call, name, input } => json!({
+                "sessionId": session,
+                "toolCallId": call,
+                "name": name,
+                "arguments": input,
+            }),
         }
     }
 }
@@ -168,6 +189,70 @@ pub fn terminal_end(result: &RawValue) -> Option<TerminalEnd> {
 #[must_use]
 pub fn done(_result: &RawValue) -> Option<()> {
     Some(())
+}
+
+/// A tool of a client's own, as it describes it; what is missing is empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnTool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON schema of its input.
+    pub input_schema: Value,
+}
+
+/// What a client's own tool said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnToolReply {
+    /// Its text.
+    pub text: String,
+    /// Whether it says that it failed.
+    pub is_error: bool,
+}
+
+/// Reads the result of `_discover_tools`: `{tools: [{name, description?, inputSchema?}]}`.
+#[must_use]
+pub fn own_tools(result: &RawValue) -> Option<Vec<OwnTool>> {
+    #[derive(Deserialize)]
+    struct Listed {
+        tools: Vec<Value>,
+    }
+    let text = |tool: &Value, key: &str| tool[key].as_str().unwrap_or_default().to_owned();
+    let Listed { tools } = read(result)?;
+    let tools = tools.into_iter().map(|mut tool| OwnTool {
+        name: text(&tool, "name"),
+        description: text(&tool, "description"),
+        input_schema: tool
+            .get_mut("inputSchema")
+            .map(Value::take)
+            .unwrap_or_default(),
+    });
+    Some(tools.collect())
+}
+
+/// Reads the result of `_call_tool`: `{content: [{type: "text", text}], isError?}`, as MCP has it.
+#[must_use]
+pub fn own_tool_reply(result: &RawValue) -> Option<OwnToolReply> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Called {
+        content: Vec<Value>,
+        #[serde(default)]
+        is_error: bool,
+    }
+    let Called { content, is_error } = read(result)?;
+    let shown = content.iter().map(|block| match block["text"].as_str() {
+        Some(text) => text.to_owned(),
+        None => format!(
+            "[{} is not shown]",
+            block["type"].as_str().unwrap_or("content")
+        ),
+    });
+    Some(OwnToolReply {
+        text: shown.collect::<Vec<_>>().join("\n"),
+        is_error,
+    })
 }
 
 /// Shows a running terminal as part of a tool call. It is no event: what is stored would be shown

@@ -14,7 +14,7 @@ use super::client_message::{
     McpServer, NewSession, Prompt, Rewind, SetConfigOption, SetMode,
 };
 use super::content::push_text;
-use super::meta::{FastnessMeta, declares_turns};
+use super::meta::{FastnessMeta, declares};
 use super::older::{Method, modernise};
 use crate::rpc::{RequestId, RpcError};
 
@@ -132,7 +132,12 @@ fn initialize(request: v1::InitializeRequest) -> Initialize {
         terminal: offered.terminal,
         notices: session.is_some_and(|session| session.notices.is_some()),
         compaction: session.is_some_and(|session| session.compaction.is_some()),
-        turns: declares_turns(offered),
+        forms: offered
+            .elicitation
+            .as_ref()
+            .is_some_and(|shown| shown.form.is_some()),
+        tools: declares(offered, "tools"),
+        turns: declares(offered, "turns"),
     };
     let client = request.client_info.map(|info| ClientInfo {
         name: info.name,

@@ -118,6 +118,17 @@ pub struct UpdateMeta {
 }
 
 impl UpdateMeta {
+    /// What says that a client stands at `cursor`.
+    #[must_use]
+    pub fn at(cursor: Cursor) -> Self {
+        Self {
+            seq: cursor.seq,
+            epoch: cursor.epoch,
+            offset: (cursor.offset > 0).then_some(cursor.offset),
+            ..Self::default()
+        }
+    }
+
     /// The cursor to keep after this update.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
@@ -155,16 +166,16 @@ pub struct TurnStatus {
     pub prompt_id: Option<PromptId>,
 }
 
-/// Whether `clientCapabilities._meta.fastness.turns` is declared.
-pub(super) fn declares_turns(capabilities: &v1::ClientCapabilities) -> bool {
+/// Whether `what` is declared in `clientCapabilities._meta.fastness`.
+pub(super) fn declares(capabilities: &v1::ClientCapabilities, what: &str) -> bool {
     let ours = capabilities
         .meta
         .as_ref()
         .and_then(|meta| meta.get(FASTNESS));
-    ours.and_then(|ours| ours.get("turns"))
-        .is_some_and(|turns| {
+    ours.and_then(|ours| ours.get(what))
+        .is_some_and(|declared| {
             // Present and not switched off, whether as `true` or as an object of options.
-            !matches!(turns, Value::Null | Value::Bool(false))
+            !matches!(declared, Value::Null | Value::Bool(false))
         })
 }
 

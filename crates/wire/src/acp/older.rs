@@ -5,27 +5,43 @@ use serde_json::{Map, Value, json};
 
 /// The methods that are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
+pub enum Method {
+    /// `initialize`
     Initialize,
+    /// `authenticate`
     Authenticate,
+    /// `logout`
     Logout,
+    /// `session/new`
     NewSession,
+    /// `session/load`
     LoadSession,
+    /// `session/resume`
     ResumeSession,
+    /// `session/list`
     ListSessions,
+    /// `session/close`
     CloseSession,
+    /// `session/delete`
     DeleteSession,
+    /// `session/prompt`
     Prompt,
+    /// `session/set_mode`
     SetMode,
+    /// `session/set_config_option`
     SetConfigOption,
+    /// `_fastness/session/rewind`
     Rewind,
+    /// `session/cancel`
     Cancel,
+    /// `$/cancel_request`
     CancelRequest,
 }
 
 impl Method {
     /// The method of that name, old or new.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "initialize" => Self::Initialize,
             "authenticate" => Self::Authenticate,

@@ -46,6 +46,8 @@ pub fn permission_request(id: &RequestId, session: SessionId, asked: &Permission
         "sessionId": session,
         "toolCall": tool_call,
         "options": asked.options,
+        // By which a client that lost its connection knows the question when it is asked again.
+        "_meta": {"fastness": {"question": asked.id}},
     });
     // A `Value` is always JSON.
     rpc::request(id, "session/request_permission", &params).unwrap_or_default()

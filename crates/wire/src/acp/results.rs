@@ -2,11 +2,11 @@
 
 use domain::clock::Timestamp;
 use domain::event::{StopReason, Usage};
-use domain::{EventSeq, SessionId};
+use domain::{Cursor, EventSeq, SessionId};
 use serde_json::{Map, Value, json};
 
 use super::PROTOCOL_VERSION;
-use super::meta::{ResumeToken, TurnStatus};
+use super::meta::{ResumeToken, TurnStatus, UpdateMeta};
 use super::settings::Settings;
 
 /// What the answers to `session/new`, `load` and `resume` say.
@@ -20,6 +20,8 @@ pub struct Attached<'a> {
     pub resume_token: Option<&'a ResumeToken>,
     /// Where delivery starts when the client's cursor was void.
     pub resync_from: Option<EventSeq>,
+    /// After what delivery goes on, where the client could not know it.
+    pub cursor: Option<Cursor>,
     /// Where the journal is damaged: what lies before was replayed, and nothing can be added.
     pub damaged_at: Option<EventSeq>,
     /// Names of parameters that had no effect.
@@ -50,7 +52,7 @@ pub fn initialize_result(version: &str, message_bytes_max: usize) -> Value {
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-            "mcpCapabilities": {"http": false, "sse": false},
+            "mcpCapabilities": {"http": true, "sse": true},
             "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
         },
         "authMethods": [],
@@ -76,6 +78,9 @@ pub fn load_result(attached: &Attached<'_>) -> Value {
     }
     if let Some(from) = attached.resync_from {
         fastness.insert("resyncFrom".into(), json!(from));
+    }
+    if let Some(cursor) = attached.cursor {
+        fastness.insert("cursor".into(), json!(UpdateMeta::at(cursor)));
     }
     if let Some(at) = attached.damaged_at {
         fastness.insert("damagedAt".into(), json!(at));

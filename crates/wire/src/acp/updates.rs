@@ -104,6 +104,8 @@ pub fn event_updates(session: SessionId, event: &Event, meta: &UpdateMeta) -> Ve
         | Event::AssistantThought(_)
         | Event::PermissionAsked(_)
         | Event::PermissionAnswered(_)
+        | Event::QuestionAsked(_)
+        | Event::QuestionAnswered(_)
         | Event::TurnResult(_)
         | Event::TurnInterrupted(_)
         | Event::SessionRecovered(_)

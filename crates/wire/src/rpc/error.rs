@@ -137,6 +137,11 @@ impl RpcError {
             .with_data("retryable", error.kind.is_retryable().into())
     }
 
+    /// The connection that carried the request was lost, and it cannot be told what became of it.
+    pub fn connection_lost(message: impl Into<String>) -> Self {
+        Self::new(code::INTERNAL, message).with_data("kind", "connection_lost".into())
+    }
+
     /// Adds the server's name of the request, by which its log can be searched.
     #[must_use]
     pub fn with_request_id(self, request_id: &str) -> Self {

@@ -107,6 +107,8 @@ fn capabilities_are_read_in_either_spelling() {
         terminal: true,
         notices: true,
         compaction: true,
+        forms: true,
+        tools: true,
         turns: true,
     };
     let read = |params: Value| match read("initialize", params) {
@@ -117,7 +119,8 @@ fn capabilities_are_read_in_either_spelling() {
         "protocolVersion": 7,
         "clientCapabilities": {
             "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
-            "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true}},
+            "elicitation": {"form": {}},
+            "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true, "tools": {}}},
         },
         "clientInfo": {"name": "editor", "version": "1"},
     }));

@@ -7,7 +7,9 @@ use domain::event::{
     ToolLocation, ToolResult, ToolStatus, ToolUse, Usage, UserMessage,
 };
 use domain::ids::PermissionId;
-use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PromptId, TurnError, TurnId};
+use domain::{
+    CallId, Cursor, Event, EventSeq, FailureKind, MessageId, PromptId, TurnError, TurnId,
+};
 use serde_json::{Value, json};
 use wire::acp::{
     Attached, AvailableCommand, ModelChoice, NoticeSeverity, ResumeToken, SessionEntry, Settings,
@@ -56,6 +58,7 @@ fn answers() -> Vec<(&'static str, String)> {
         turn: TurnStatus::default(),
         resume_token: None,
         resync_from: None,
+        cursor: None,
         damaged_at: None,
         ignored: &[],
     };
@@ -67,6 +70,11 @@ fn answers() -> Vec<(&'static str, String)> {
         },
         resume_token: Some(&token),
         resync_from: Some(EventSeq(4)),
+        cursor: Some(Cursor {
+            epoch: 1,
+            seq: EventSeq(3),
+            offset: 2,
+        }),
         damaged_at: None,
         ignored: &["mcpServers"],
         ..fresh.clone()

@@ -394,6 +394,7 @@ impl ClientSide for Files {
             read_text_file: true,
             write_text_file: true,
             terminal: false,
+            tools: false,
         }
     }
 

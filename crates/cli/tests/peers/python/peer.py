@@ -12,14 +12,19 @@ from pathlib import Path
 
 from acp import PROTOCOL_VERSION, Client, connect_to_agent, spawn_agent_process, text_block
 from acp.schema import (
+    AcceptElicitationResponse,
     AgentMessageChunk,
     AllowedOutcome,
     ClientCapabilities,
+    CreateTerminalResponse,
     Implementation,
+    ReadTextFileResponse,
     RequestPermissionResponse,
+    TerminalOutputResponse,
     ToolCallProgress,
     ToolCallStart,
     UserMessageChunk,
+    WaitForTerminalExitResponse,
 )
 
 # Far above what the whole story needs, so that a missing message ends the program.
@@ -56,17 +61,54 @@ class Peer(Client):
             await self.told.wait()
 
 
+class Editor(Peer):
+    """Has files, a terminal and forms, and notes what is done with them."""
+
+    def __init__(self, plan):
+        super().__init__()
+        self.plan = plan
+        self.choice = "allow_once"
+        self.written, self.commands, self.asked, self.released = {}, [], [], 0
+
+    async def read_text_file(self, session_id, path, line=None, limit=None, **kwargs):
+        assert Path(path).name == self.plan["open"], "only what is open is read"
+        return ReadTextFileResponse(content=self.plan["buffer"])
+
+    async def write_text_file(self, session_id, path, content, **kwargs):
+        self.written[Path(path).name] = content
+
+    async def create_terminal(self, session_id, command, args=None, **kwargs):
+        self.commands.append([command, *args])
+        return CreateTerminalResponse(terminal_id=f"terminal-{len(self.commands)}")
+
+    async def wait_for_terminal_exit(self, session_id, terminal_id, **kwargs):
+        return WaitForTerminalExitResponse(exit_code=0)
+
+    async def terminal_output(self, session_id, terminal_id, **kwargs):
+        return TerminalOutputResponse(output=self.plan["printed"], truncated=False)
+
+    async def release_terminal(self, session_id, terminal_id, **kwargs):
+        self.released += 1
+
+    async def create_elicitation(self, message, mode, **kwargs):
+        self.asked.append(message)
+        answer = {"answer": self.plan["answer"]}
+        return AcceptElicitationResponse(action="accept", content=answer)
+
+
 @asynccontextmanager
 async def connected(plan, peer):
     """Connects and initializes; takes the connection down again at the end."""
     if "url" in plan:
         transport = await over_network(plan["url"], {"Authorization": f"Bearer {plan['token']}"})
-        async with connect_to_agent(peer, transport) as agent:
-            await introduce(agent)
+        async with connect_to_agent(peer, transport, use_unstable_protocol=True) as agent:
+            await introduce(agent, offered(plan))
             yield agent
     else:
-        async with spawn_agent_process(peer, *plan["command"]) as (agent, process):
-            await introduce(agent)
+        async with spawn_agent_process(
+            peer, *plan["command"], use_unstable_protocol=True
+        ) as (agent, process):
+            await introduce(agent, offered(plan))
             yield agent
         assert process.returncode == 0, "the agent ends well when its input ends"
 
@@ -81,10 +123,22 @@ async def over_network(url, headers):
     return create_http_stream(url, headers=headers)
 
 
-async def introduce(agent):
+def offered(plan):
+    """What the client can do, as the plan wants it."""
+    if "editor" not in plan:
+        return ClientCapabilities()
+    wanted = {
+        "fs": {"readTextFile": True, "writeTextFile": True},
+        "terminal": True,
+        "elicitation": {"form": {}},
+    }
+    return ClientCapabilities.model_validate(wanted)
+
+
+async def introduce(agent, capabilities):
     greeting = await agent.initialize(
         protocol_version=PROTOCOL_VERSION,
-        client_capabilities=ClientCapabilities(),
+        client_capabilities=capabilities,
         client_info=Implementation(name="python-peer", version="1"),
     )
     assert greeting.protocol_version == PROTOCOL_VERSION
@@ -134,7 +188,27 @@ async def talk(plan, peer, agent):
     return session, "".join(said)
 
 
+async def edit(plan):
+    """One turn that works on the editor's desk instead of the server's disk."""
+    wanted = plan["editor"]
+    peer = Editor(wanted)
+    async with connected(plan, peer) as agent:
+        session = (await agent.new_session(cwd=plan["workspace"], mcp_servers=[])).session_id
+        answer = await agent.prompt(session_id=session, prompt=[text_block("edit")])
+        assert answer.stop_reason == "end_turn"
+        assert peer.written == {wanted["copy"]: wanted["buffer"]}, peer.written
+        done("reads see what is not saved, and writes go to the client")
+        assert peer.commands == [["bash", "-c", wanted["command"]]], peer.commands
+        assert peer.released == 1
+        done("a command runs in the client's terminal")
+        assert peer.asked == [wanted["question"]], peer.asked
+        await peer.until(lambda: peer.text_of(AgentMessageChunk).endswith(wanted["answer"]))
+        done("a question is shown as a form")
+
+
 async def main(plan):
+    if "editor" in plan:
+        return await edit(plan)
     peer = Peer()
     async with connected(plan, peer) as agent:
         session, said = await talk(plan, peer, agent)

@@ -17,10 +17,47 @@ const { session } = methods.agent;
 let choice = "none";
 let updates = [];
 
+/** What an editor has open, and what was done to it. */
+const desk = { written: {}, commands: [], released: 0, asked: [] };
+
+/** Lets `app` have an editor's files, terminal and forms. */
+function furnish(app) {
+  const { fs, terminal, elicitation } = methods.client;
+  return app
+    .onRequest(fs.readTextFile, ({ params }) => {
+      assert.equal(params.path, file(plan.editor.open), "only what is open is read");
+      return { content: plan.editor.buffer };
+    })
+    .onRequest(fs.writeTextFile, ({ params }) => {
+      desk.written[params.path] = params.content;
+      return {};
+    })
+    .onRequest(terminal.create, ({ params }) => {
+      desk.commands.push([params.command, ...params.args]);
+      return { terminalId: `terminal-${desk.commands.length}` };
+    })
+    .onRequest(terminal.waitForExit, () => ({ exitCode: 0, signal: null }))
+    .onRequest(terminal.output, () => ({ output: plan.editor.printed, truncated: false }))
+    .onRequest(terminal.kill, () => ({}))
+    .onRequest(terminal.release, () => {
+      desk.released += 1;
+      return {};
+    })
+    .onRequest(elicitation.create, ({ params }) => {
+      desk.asked.push(params.message);
+      return { action: "accept", content: { answer: plan.editor.answer } };
+    });
+}
+
+const offered = plan.editor
+  ? { fs: { readTextFile: true, writeTextFile: true }, terminal: true, elicitation: { form: {} } }
+  : {};
+
 /** Connects, initializes, runs `story`, and takes the connection down again. */
 async function connected(story) {
   const { stream, leave } = plan.url ? overNetwork() : overStdio();
-  const app = client({ name: "typescript-peer" })
+  const bare = client({ name: "typescript-peer" });
+  const app = (plan.editor ? furnish(bare) : bare)
     .onRequest(methods.client.session.requestPermission, ({ params }) => {
       const option = params.options.find(({ kind }) => kind === choice);
       assert(option, `no option of kind ${choice} in ${JSON.stringify(params.options)}`);
@@ -32,7 +69,7 @@ async function connected(story) {
   await app.connectWith(stream, async (context) => {
     const greeting = await context.request(methods.agent.initialize, {
       protocolVersion: PROTOCOL_VERSION,
-      clientCapabilities: {},
+      clientCapabilities: offered,
       clientInfo: { name: "typescript-peer", version: "1" },
     });
     assert.equal(greeting.protocolVersion, PROTOCOL_VERSION);
@@ -79,6 +116,29 @@ const prompt = (text) => [{ type: "text", text }];
 
 let sessionId;
 let said = "";
+
+/** One turn that works on the editor's desk instead of the server's disk. */
+async function editing(context) {
+  choice = "allow_once";
+  ({ sessionId } = await context.request(session.new, { cwd: plan.workspace, mcpServers: [] }));
+  const answer = await context.request(session.prompt, { sessionId, prompt: prompt("edit") });
+  assert.equal(answer.stopReason, "end_turn");
+  assert.deepEqual(desk.written, { [file(plan.editor.copy)]: plan.editor.buffer });
+  done("reads see what is not saved, and writes go to the client");
+  assert.deepEqual(desk.commands, [["bash", "-c", plan.editor.command]]);
+  assert.equal(desk.released, 1);
+  done("a command runs in the client's terminal");
+  assert.deepEqual(desk.asked, [plan.editor.question]);
+  while (!textOf("agent_message_chunk").endsWith(plan.editor.answer)) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  done("a question is shown as a form");
+}
+
+if (plan.editor) {
+  await connected(editing);
+  process.exit(0);
+}
 
 await connected(async (context) => {
   done("initialize");

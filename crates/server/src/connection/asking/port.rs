@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::limits::CLIENT_DISCOVERY_TIME;
 use domain::{CallId, SessionId};
 use serde_json::value::RawValue;
+use session::client_side::discovery::{Discovered, ToolOffer, ToolReply, ToolRequest};
 use session::client_side::{
     Asked, ClientError, ClientSide, Offers, ReadTextFile, TerminalCommand, TerminalExit,
     TerminalId, TerminalOutput,
@@ -42,6 +44,7 @@ impl Port {
             read_text_file: capabilities.read_text_file,
             write_text_file: capabilities.write_text_file,
             terminal: capabilities.terminal,
+            tools: capabilities.tools,
         };
         (!offers.is_nothing()).then(|| Self {
             asking: Arc::clone(asking),
@@ -157,6 +160,32 @@ impl ClientSide for Port {
         self.ask(request, client_side::done)
     }
 
+    fn discover_tools(&self) -> Asked<Discovered> {
+        let port = self.clone();
+        Box::pin(async move {
+            let (known, mut problems) = (port.asking.discovery(port.session), Vec::new());
+            // Whoever comes meanwhile waits for the same answer; also that there is none is one.
+            let asking = known.get_or_init(|| async {
+                let found = port.ask_for_tools().await;
+                problems = found.problems;
+                found.tools
+            });
+            let tools = Arc::clone(asking.await);
+            Ok(Discovered { tools, problems })
+        })
+    }
+
+    fn call_tool(&self, request: ToolRequest) -> Asked<ToolReply> {
+        let ToolRequest { call, name, input } = request;
+        let request = ClientRequest::CallTool { call, name, input };
+        self.ask(request, |result| {
+            client_side::own_tool_reply(result).map(|reply| ToolReply {
+                text: reply.text,
+                is_error: reply.is_error,
+            })
+        })
+    }
+
     fn show_terminal(&self, call: &CallId, terminal: &TerminalId) {
         if let Some(frame) = client_side::terminal_update(self.session, call, &terminal.0) {
             self.asking.tell(self.session, frame);
@@ -182,6 +211,22 @@ impl ClientSide for Port {
 }
 
 impl Port {
+    async fn ask_for_tools(&self) -> Discovered {
+        let time_max = Some(self.time_max.min(CLIENT_DISCOVERY_TIME));
+        let offers = self.ask_within(time_max, ClientRequest::DiscoverTools, |result| {
+            let offer = |tool: client_side::OwnTool| ToolOffer {
+                name: tool.name,
+                description: tool.description,
+                input_schema: tool.input_schema,
+            };
+            client_side::own_tools(result).map(|tools| tools.into_iter().map(offer).collect())
+        });
+        match offers.await {
+            Ok(offers) => Discovered::of(offers),
+            Err(error) => Discovered::none(format!("The client's own tools are not used: {error}")),
+        }
+    }
+
     /// Waits for a terminal and hands it to its call, or gives it back if that is over.
     async fn create(
         self,

@@ -9,7 +9,7 @@ use domain::{CallId, Event, EventSeq, MessageId, PrincipalId, SessionId, TurnId}
 use journal::Entry;
 use serde_json::json;
 
-use crate::state::{Command, Rejected, SessionState};
+use crate::state::{Command, Rejected, Said, SessionState};
 
 /// A session whose turn has given a task away.
 fn calling() -> SessionState {
@@ -92,7 +92,7 @@ fn asked(state: &mut SessionState) {
 fn answer(option: &str) -> Command {
     Command::Answer {
         question: PermissionId::new("q"),
-        option_id: Some(option.to_owned()),
+        said: Said::Option(option.to_owned()),
         by: PrincipalId::local(),
     }
 }

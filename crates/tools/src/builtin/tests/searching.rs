@@ -8,7 +8,7 @@ use domain::limits::{GLOB_SHOWN_MAX, GREP_LINE_CHARS_MAX, TOOL_RESULT_LINES_MAX}
 use serde_json::{Value, json};
 
 use crate::builtin::{Outcome, find};
-use crate::roots::Roots;
+use crate::roots::{Roots, StopFlag};
 
 /// A repository with ignored, hidden, binary and foreign files.
 struct Place {
@@ -235,4 +235,31 @@ fn a_directory_swapped_for_a_link_shows_nothing_of_where_it_leads() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn a_search_that_nobody_waits_for_ends() {
+    let workspace = tempfile::tempdir().unwrap();
+    for number in 0..100 {
+        std::fs::write(workspace.path().join(format!("{number}.txt")), "needle").unwrap();
+    }
+    let roots = Roots::new(workspace.path().to_owned(), Vec::new(), Vec::new());
+    let (waiting, stopped) = StopFlag::new();
+    let roots = roots.stopped_by(stopped);
+    let found = |roots: &Roots, name: &str, input: Value| {
+        let tool = find(name).unwrap();
+        tool.here().unwrap().run(input, roots).text
+    };
+    assert!(found(&roots, "glob", json!({"pattern": "*.txt"})).contains("99.txt"));
+    drop(waiting);
+    for (name, input) in [
+        ("glob", json!({"pattern": "*.txt"})),
+        ("grep", json!({"pattern": "needle"})),
+    ] {
+        let text = found(&roots, name, input);
+        assert!(
+            !text.contains(".txt") && text.contains("stopped before its end"),
+            "{text}"
+        );
+    }
 }

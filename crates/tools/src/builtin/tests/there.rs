@@ -68,6 +68,7 @@ fn commands_are_for_models_whose_client_has_terminals() {
             "glob",
             "grep",
             "todo",
+            "ask_user",
         ]
     );
     assert_eq!(
@@ -82,6 +83,7 @@ fn commands_are_for_models_whose_client_has_terminals() {
             "grep",
             "bash",
             "todo",
+            "ask_user",
         ]
     );
     let files_only = Offers {
@@ -103,6 +105,7 @@ fn commands_are_for_models_whose_client_has_terminals() {
             "glob",
             "grep",
             "todo",
+            "ask_user",
         ]
     );
 }
@@ -424,4 +427,17 @@ async fn an_edit_needs_a_client_that_reads_and_writes() {
     assert_eq!(asked.lock().unwrap().len(), 1, "only the read");
     let on_disk = std::fs::read_to_string(workspace.path().join("a.txt")).unwrap();
     assert_eq!(on_disk, "one\n2\nthree\n");
+}
+
+#[tokio::test]
+async fn a_write_is_not_shown_as_a_change_of_a_text_that_the_client_does_not_have() {
+    let workspace = workspace();
+    std::fs::write(workspace.path().join("a.txt"), "saved\n").unwrap();
+    let (toolbox, _) = toolbox(workspace.path(), with_text("unsaved\n"));
+    let write = json!({"path": "a.txt", "content": "new\n"});
+    let shown = toolbox.show("write", &write).await;
+    assert_eq!(shown.content[0]["oldText"], "saved\n", "as far as is known");
+    call(&toolbox, "read", json!({"path": "a.txt"})).await;
+    assert!(toolbox.show("write", &write).await.content.is_empty());
+    assert!(call(&toolbox, "write", write).await.blocks.is_empty());
 }

@@ -1,0 +1,127 @@
+//! The tool servers of a session: the operator's, those of the project's file, and those of
+//! `.mcp.json`, as other programs write it. What a project brings counts once a person has approved it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::ToolServer;
+use serde::Deserialize;
+use tools::roots::Roots;
+use tools::stamps::Stamps;
+
+use super::file::{bytes, digest, line};
+use super::{Approvals, Place};
+use crate::settings::{FileSettings, ServerSection};
+
+/// The name of the file that other programs read, too.
+pub const SERVERS_FILE_NAME: &str = ".mcp.json";
+
+/// A project's `.mcp.json`, as it was read.
+#[derive(Clone, Debug)]
+pub struct ServersFile {
+    /// Where it is, without links.
+    pub path: String,
+    /// What it holds: 64 hexadecimal digits. Empty if it could not be read.
+    pub sha256: String,
+    /// Whether a person has approved exactly this.
+    pub is_approved: bool,
+    /// What it names; or what is wrong with it.
+    pub servers: Result<Vec<ToolServer>, String>,
+}
+
+#[derive(Deserialize)]
+struct Written {
+    #[serde(rename = "mcpServers", default)]
+    servers: BTreeMap<String, ServerSection>,
+}
+
+impl ServersFile {
+    /// The nearest file in `levels`, from the root down. Blocks.
+    pub(super) fn find(
+        levels: &[PathBuf],
+        roots: &Roots,
+        approvals: Option<&Approvals>,
+        stamps: &mut Stamps,
+    ) -> Option<Self> {
+        for level in levels.iter().rev() {
+            let path = level.join(SERVERS_FILE_NAME);
+            stamps.note(path.clone());
+            if path.symlink_metadata().is_err() {
+                continue;
+            }
+            let shown = path.to_string_lossy().into_owned();
+            let (sha256, servers) = match bytes(&path, roots) {
+                Ok(bytes) => (digest(&bytes), parse(&bytes)),
+                Err(error) => (String::new(), Err(error.to_string())),
+            };
+            let is_approved = !sha256.is_empty()
+                && approvals.is_some_and(|approvals| approvals.cover(&shown, &sha256));
+            return Some(Self {
+                path: shown,
+                sha256,
+                is_approved,
+                servers,
+            });
+        }
+        None
+    }
+
+    /// What it does once approved, a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let servers = self.servers.iter().flatten();
+        servers.map(server_line).collect()
+    }
+
+    /// Whether it waits for an approval.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.is_approved
+            && self
+                .servers
+                .as_ref()
+                .is_ok_and(|servers| !servers.is_empty())
+    }
+}
+
+/// A server in one line, for whoever approves it.
+pub(super) fn server_line(server: &ToolServer) -> String {
+    let verb = match &server.way {
+        domain::tool_server::ServerWay::Program(_) => "run",
+        domain::tool_server::ServerWay::Url(_) => "connect to",
+    };
+    let (name, place) = (&server.name, server.place());
+    line(&format!("{verb} the tool server {name}: {place}"))
+}
+
+/// The servers that the settings around a session name, those that count most first. A guest has
+/// none of them: they are the operator's means, and run with the operator's secrets.
+pub(super) fn of(place: &Place, own: &FileSettings, file: Option<&ServersFile>) -> Vec<ToolServer> {
+    if !place.is_local {
+        return Vec::new();
+    }
+    let file = file.filter(|file| file.is_approved);
+    let file = file.and_then(|file| file.servers.as_ref().ok());
+    // The operator's first: rules about a server's tools must not come to mean another server's.
+    let operator = place.operator.settings.servers.iter();
+    let all = operator
+        .chain(&own.servers)
+        .chain(file.into_iter().flatten());
+    let mut servers: Vec<ToolServer> = Vec::new();
+    for server in all {
+        if servers.iter().all(|known| known.name != server.name) {
+            servers.push(server.clone());
+        }
+    }
+    servers
+}
+
+fn parse(bytes: &[u8]) -> Result<Vec<ToolServer>, String> {
+    let written: Written = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let mut servers = Vec::new();
+    for (name, section) in &written.servers {
+        let server = section.server(name);
+        servers.extend(server.map_err(|problem| format!("{name}: {problem}"))?);
+    }
+    Ok(servers)
+}

@@ -1,0 +1,90 @@
+//! The bounds of tool servers and what they may say.
+
+use std::time::Duration;
+
+/// Servers of one session: each is a process or a connection, and its tools stand in every request.
+pub const MCP_SERVERS_MAX: usize = 64;
+
+/// Tools of one server that are taken: a list with more is a mistake, or an attack.
+pub const MCP_TOOLS_MAX: usize = 512;
+
+/// Pages of a list that are asked for; a server whose cursors lead in a circle ends here.
+pub const MCP_PAGES_MAX: usize = 64;
+
+/// Longest name of a tool that models accept.
+pub const MCP_NAME_BYTES_MAX: usize = 64;
+
+/// Longest name of a server: with it and the prefix, half of a tool's name is left for the tool.
+pub const MCP_SERVER_NAME_BYTES_MAX: usize = 24;
+
+/// Bytes of a tool's description that the model is shown: about a thousand tokens in every request.
+pub const MCP_DESCRIPTION_BYTES_MAX: usize = 4 * 1024;
+
+/// Bytes of a tool's schema; one that is longer is left out with its tool, for it stands in every
+/// request.
+pub const MCP_SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// Largest message of a server: a screenshot or a file fits, a flood does not.
+pub const MCP_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Messages of a server that wait to be read; the rest waits in its pipe.
+pub const MCP_INCOMING_MAX: usize = 64;
+
+/// Messages to a server that wait to be written: more than calls that run at once.
+pub const MCP_OUTGOING_MAX: usize = 256;
+
+/// Bytes of what a server complains about that are kept: its last words, for when it fails.
+pub const MCP_COMPLAINT_BYTES_MAX: usize = 4 * 1024;
+
+/// How long a server may take to begin: from starting the program or dialling to its list of tools.
+/// Programs that install themselves at first start take that long.
+pub const MCP_START_WAIT: Duration = Duration::from_secs(60);
+
+/// How long one page of a list may take: servers have it at hand.
+pub const MCP_LIST_WAIT: Duration = Duration::from_secs(15);
+
+/// How long a call may be silent: no result and no progress.
+pub const MCP_CALL_SILENCE: Duration = Duration::from_secs(120);
+
+/// How long a call may take in all, however much progress it shows: as long as a command.
+pub const MCP_CALL_WAIT: Duration = Duration::from_secs(30 * 60);
+
+/// How long a server may take to end when it is asked to, before it is killed or left.
+pub const MCP_CLOSE_WAIT: Duration = Duration::from_secs(2);
+
+/// How long writing one message may take: a server that does not read for so long is dead.
+pub const MCP_WRITE_WAIT: Duration = Duration::from_secs(30);
+
+/// How long the first turn waits for servers that it does not need.
+pub const MCP_GRACE: Duration = Duration::from_secs(1);
+
+/// How long after a server said that its tools have changed they are asked for: several such
+/// messages in a row are one.
+pub const MCP_CHANGE_WAIT: Duration = Duration::from_millis(200);
+
+/// The shortest time between two tries to reach a server that failed.
+pub const MCP_BACKOFF_MIN: Duration = Duration::from_millis(500);
+
+/// The longest.
+pub const MCP_BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Failures in a row after which a server is left alone until somebody wants it.
+pub const MCP_FAILURES_MAX: u32 = 5;
+
+/// How long it is left alone even then: a server that cannot start must not be started for each call.
+pub const MCP_REST: Duration = Duration::from_secs(60);
+
+/// How long a connection must have lasted for its end not to count as a failure to begin.
+pub const MCP_STEADY: Duration = Duration::from_secs(10);
+
+/// Idle connections kept to one server over HTTP: calls of one session are rarely more at once.
+pub const MCP_IDLE_CONNECTIONS_MAX: usize = 4;
+
+/// Requests to one server at once over HTTP: as many as wait to be written.
+pub const MCP_REQUESTS_MAX: usize = 256;
+
+/// Bytes of an error that a server sent which are shown: a sentence or a stack trace.
+pub const MCP_ERROR_BYTES_MAX: usize = 2 * 1024;
+
+/// Blocks of one result that are looked at; the rest is counted.
+pub const MCP_BLOCKS_MAX: usize = 256;

@@ -1,0 +1,234 @@
+//! From a server as it was named to a connection, within one deadline.
+//!
+//! Two things about a server are found out by trying, and remembered for as long as the process
+//! lives: whether it speaks the protocol of 2026-07-28 or an older one, and, where nobody said, whether
+//! it speaks Streamable HTTP or the older way with server-sent events.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::limits::MCP_START_WAIT;
+use domain::tool_server::{ServerProgram, ServerUrl, ServerWay, Speech, ToolServer};
+use netguard::Guard;
+use rmcp::model::{ProtocolVersion, Tool};
+use rmcp::service::ClientLifecycleMode;
+use tokio::time::timeout;
+use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
+
+use crate::error::ConnectError;
+use crate::handler::Handler;
+use crate::hub::Hub;
+use crate::life::Life;
+use crate::link::Link;
+use crate::transport::http::Door;
+use crate::transport::{program, sse, streamable};
+
+/// Servers found out about that are remembered: more than one machine's sessions name.
+const FINDINGS_MAX: usize = 1_024;
+
+/// Where sessions get their tool servers from. Cheap to clone.
+#[derive(Clone)]
+pub struct Servers {
+    guard: Guard,
+    findings: Findings,
+}
+
+impl Servers {
+    /// Servers that are reached through `guard`.
+    #[must_use]
+    pub fn new(guard: Guard) -> Self {
+        Self {
+            guard,
+            findings: Findings::default(),
+        }
+    }
+
+    /// The servers of one session, of which those that its client named are started at once.
+    #[must_use]
+    pub fn hub(&self, home: RemoteHome) -> Arc<Hub> {
+        Arc::new(Hub::new(self.clone(), home))
+    }
+
+    pub(crate) fn connector(&self, server: &ToolServer, home: &Arc<RemoteHome>) -> Connector {
+        Connector {
+            server: server.clone(),
+            home: Arc::clone(home),
+            servers: self.clone(),
+        }
+    }
+}
+
+impl RemoteSource for Servers {
+    fn open(&self, home: RemoteHome) -> Arc<dyn RemoteTools> {
+        self.hub(home)
+    }
+}
+
+/// What was found out about servers, by where they are.
+#[derive(Clone, Debug, Default)]
+struct Findings {
+    known: Arc<Mutex<HashMap<String, Finding>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Finding {
+    /// It speaks an older protocol.
+    is_older: bool,
+    speech: Option<Speech>,
+}
+
+impl Findings {
+    fn of(&self, place: &str) -> Finding {
+        self.known().get(place).copied().unwrap_or_default()
+    }
+
+    fn note(&self, place: &str, change: impl FnOnce(&mut Finding)) {
+        let mut known = self.known();
+        if known.len() < FINDINGS_MAX || known.contains_key(place) {
+            change(known.entry(place.to_owned()).or_default());
+        }
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Finding>> {
+        // Whole at every step, so a panic elsewhere does not spoil it.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects to one server, as often as need be.
+pub(crate) struct Connector {
+    server: ToolServer,
+    home: Arc<RemoteHome>,
+    servers: Servers,
+}
+
+impl Connector {
+    /// Connects and asks for the server's tools. Dropped, it leaves nothing behind.
+    ///
+    /// # Errors
+    /// If that does not come about in time.
+    pub(crate) async fn connect(&self) -> Result<(Link, Vec<Tool>), ConnectError> {
+        let connecting = timeout(MCP_START_WAIT, self.connect_in_time()).await;
+        connecting.unwrap_or(Err(ConnectError::TooSlow(MCP_START_WAIT)))
+    }
+
+    async fn connect_in_time(&self) -> Result<(Link, Vec<Tool>), ConnectError> {
+        let named_by = self.server.named_by;
+        let link = match &self.server.way {
+            ServerWay::Program(_) if !named_by.is_trusted() => {
+                let why = "only the person at this machine may name programs";
+                return Err(ConnectError::Refused(why.to_owned()));
+            }
+            ServerWay::Program(program) => self.to_program(program).await?,
+            ServerWay::Url(at) => {
+                let door = Door::new(&self.servers.guard, at, named_by.is_trusted())?;
+                self.to_url(at, door).await?
+            }
+        };
+        let tools = link.tools().await;
+        let tools = tools.map_err(|error| {
+            ConnectError::Failed(format!("its tools cannot be listed: {error}"))
+        })?;
+        Ok((link, tools))
+    }
+
+    async fn to_program(&self, program: &ServerProgram) -> Result<Link, ConnectError> {
+        let place = self.server.place();
+        if !self.servers.findings.of(&place).is_older {
+            let first = self.start(program, both_eras()).await;
+            match first {
+                Ok(link) => {
+                    self.note_era(&place, Some(&link));
+                    return Ok(link);
+                }
+                Err(ConnectError::Failed(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Some programs end when they are asked something that they do not know.
+        let started = self.start(program, ClientLifecycleMode::Initialize).await;
+        self.note_era(&place, started.as_ref().ok());
+        started
+    }
+
+    async fn start(
+        &self,
+        program: &ServerProgram,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Link, ConnectError> {
+        let pipe = program::start(program, &self.home).await?;
+        let life = pipe.life.clone();
+        Link::begin(pipe, life, Handler::default(), lifecycle).await
+    }
+
+    async fn to_url(&self, at: &ServerUrl, door: Door) -> Result<Link, ConnectError> {
+        let findings = &self.servers.findings;
+        let speech = match at.speech {
+            Speech::Unknown => findings.of(&at.url).speech.unwrap_or(Speech::Unknown),
+            said @ (Speech::Streamable | Speech::Sse) => said,
+        };
+        match speech {
+            Speech::Streamable => self.streamable(door).await,
+            Speech::Sse => self.sse(door).await,
+            Speech::Unknown => match self.streamable(door.clone()).await {
+                Ok(link) => {
+                    findings.note(&at.url, |finding| finding.speech = Some(Speech::Streamable));
+                    Ok(link)
+                }
+                Err(ConnectError::Failed(first)) => {
+                    // What it said first is what most servers are about.
+                    let link = self
+                        .sse(door)
+                        .await
+                        .map_err(|_| ConnectError::Failed(first))?;
+                    findings.note(&at.url, |finding| finding.speech = Some(Speech::Sse));
+                    Ok(link)
+                }
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    async fn streamable(&self, door: Door) -> Result<Link, ConnectError> {
+        // Whether it may be dialled is known before a worker is set to it.
+        door.check().await?;
+        let place = self.server.place();
+        let lifecycle = match self.servers.findings.of(&place).is_older {
+            true => ClientLifecycleMode::Initialize,
+            false => both_eras(),
+        };
+        let life = Life::default();
+        let transport = streamable::open(door, life.clone());
+        let begun = Link::begin(transport, life, Handler::default(), lifecycle).await;
+        self.note_era(&place, begun.as_ref().ok());
+        begun
+    }
+
+    /// Remembers what a server speaks, or forgets it if it did not begin: it may be a newer one.
+    fn note_era(&self, place: &str, link: Option<&Link>) {
+        let is_older = link.is_some_and(Link::is_older);
+        self.servers
+            .findings
+            .note(place, |finding| finding.is_older = is_older);
+    }
+
+    async fn sse(&self, door: Door) -> Result<Link, ConnectError> {
+        let life = Life::default();
+        let pipe = sse::open(door, life.clone()).await?;
+        Link::begin(
+            pipe,
+            life,
+            Handler::default(),
+            ClientLifecycleMode::Initialize,
+        )
+        .await
+    }
+}
+
+/// Asks in the newest way first.
+fn both_eras() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}

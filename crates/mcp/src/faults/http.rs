@@ -1,0 +1,187 @@
+//! Over Streamable HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use domain::tool_server::{NamedBy, Speech};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::server::{Connection, Request, answer, called, listen, result};
+use super::{AT_ONCE, all_end_at_once, call, connect, connector, text};
+use crate::error::{CallError, ConnectError};
+
+/// A server that is right but for calls, which `on_call` sees to.
+async fn server<C, F>(on_call: C) -> String
+where
+    C: Fn(Connection, Request) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Option<Connection>> + Send + 'static,
+{
+    let base = listen(move |mut connection| {
+        let on_call = on_call.clone();
+        async move {
+            while let Some(request) = connection.request().await {
+                let (status, body) = match (request.method.as_str(), &request.body) {
+                    ("POST", body) if called(body).is_some() => {
+                        match on_call(connection, request).await {
+                            Some(back) => connection = back,
+                            None => return,
+                        }
+                        continue;
+                    }
+                    ("POST", body) => match answer(body) {
+                        Some(answer) => ("200 OK", answer.to_string()),
+                        None => ("202 Accepted", String::new()),
+                    },
+                    _ => ("405 Method Not Allowed", String::new()),
+                };
+                connection.respond(status, "application/json", &body).await;
+            }
+        }
+    });
+    format!("{}/mcp", base.await)
+}
+
+async fn say(connection: &mut Connection, status: &str, body: &Value) {
+    let body = body.to_string();
+    connection.respond(status, "application/json", &body).await;
+}
+
+#[tokio::test]
+async fn a_call_is_answered_as_json_and_as_events_on_kept_connections() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let url = server(move |mut connection, request| {
+        let number = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let said = result(&request.body["id"], &number.to_string());
+            if number % 2 == 0 {
+                say(&mut connection, "200 OK", &said).await;
+                return Some(connection);
+            }
+            connection.begin_events().await;
+            connection.event("message", &said.to_string()).await;
+            None
+        }
+    });
+    let link = connect(url.await, Speech::Unknown).await.unwrap();
+    for number in 0..6 {
+        let said = call(&link, "echo", json!({})).await;
+        assert_eq!(text(said), number.to_string());
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 6, "each call was sent once");
+}
+
+#[tokio::test]
+async fn errors_without_an_id_streams_without_an_answer_and_resets_end_their_call() {
+    let stories: [(&str, &str); 6] = [
+        ("idless-400", "has forgotten the session"),
+        ("idless-500", "500"),
+        ("idless-200", "nobody knows what you want"),
+        ("eof", "no answer came"),
+        ("reset", "connection"),
+        ("html", "text/html"),
+    ];
+    for (story, expected) in stories {
+        let url = server(move |mut connection, _| async move {
+            let error = json!({"code": -32000, "message": "nobody knows what you want"});
+            let error = json!({"jsonrpc": "2.0", "id": null, "error": error});
+            match story {
+                "idless-400" => say(&mut connection, "400 Bad Request", &error).await,
+                "idless-500" => say(&mut connection, "500 Oh No", &error).await,
+                "idless-200" => say(&mut connection, "200 OK", &error).await,
+                "eof" => connection.begin_events().await,
+                "reset" => connection.reset(),
+                _ => connection.respond("200 OK", "text/html", "<p>").await,
+            }
+            None
+        });
+        let link = connect(url.await, Speech::Streamable).await.unwrap();
+        let begun = Instant::now();
+        let error = call(&link, "echo", json!({})).await.unwrap_err();
+        assert!(begun.elapsed() < AT_ONCE, "{story}: {:?}", begun.elapsed());
+        assert!(error.to_string().contains(expected), "{story}: {error}");
+        let is_lost = story == "idless-400";
+        assert_eq!(link.life().is_over(), is_lost, "{story}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_calls_end_at_once_when_the_server_is_gone() {
+    let (arrived, gone) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (coming, going) = (Arc::clone(&arrived), Arc::clone(&gone));
+    let url = server(move |mut connection, _| {
+        let (coming, going) = (Arc::clone(&coming), Arc::clone(&going));
+        async move {
+            connection.begin_events().await;
+            coming.add_permits(1);
+            going.acquire().await.unwrap().forget();
+            connection.reset();
+            None
+        }
+    });
+    let link = connect(url.await, Speech::Streamable).await.unwrap();
+    let errors = all_end_at_once(&link, ("hang", 200), async {
+        arrived.acquire_many(200).await.unwrap().forget();
+        gone.add_permits(200);
+    })
+    .await;
+    assert_eq!(errors.len(), 200);
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_session_is_told_nothing_twice() {
+    let has_restarted = Arc::new(AtomicBool::new(false));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (restarted, counted) = (Arc::clone(&has_restarted), Arc::clone(&calls));
+    let url = server(move |mut connection, request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let restarted = restarted.load(Ordering::SeqCst);
+        async move {
+            assert_eq!(request.session.as_deref(), Some("one"));
+            match restarted {
+                true => connection.respond("404 Not Found", "text/plain", "").await,
+                false => {
+                    say(
+                        &mut connection,
+                        "200 OK",
+                        &result(&request.body["id"], "ok"),
+                    )
+                    .await
+                }
+            }
+            Some(connection)
+        }
+    });
+    let link = connect(url.await, Speech::Streamable).await.unwrap();
+    assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
+    has_restarted.store(true, Ordering::SeqCst);
+    let error = call(&link, "echo", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Closed(_)), "{error}");
+    assert!(link.life().is_over(), "the keeper makes a new connection");
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "no call was sent again");
+}
+
+#[tokio::test]
+async fn policy_06_a_guest_cannot_name_this_machine_and_nobody_a_metadata_service() {
+    let url = server(|connection, _| async move { Some(connection) }).await;
+    let guest = connector(url.clone(), Speech::Streamable, NamedBy::Guest);
+    let refused = guest.connect().await.err();
+    assert!(
+        matches!(refused, Some(ConnectError::Refused(_))),
+        "{refused:?}"
+    );
+    for named_by in [NamedBy::Operator, NamedBy::LocalClient] {
+        let trusted = connector(url.clone(), Speech::Streamable, named_by);
+        assert!(trusted.connect().await.is_ok(), "{named_by:?}");
+        for speech in [Speech::Streamable, Speech::Sse, Speech::Unknown] {
+            let metadata = "http://169.254.169.254/mcp".to_owned();
+            let refused = connector(metadata, speech, named_by).connect().await.err();
+            assert!(
+                matches!(refused, Some(ConnectError::Refused(_))),
+                "{refused:?}"
+            );
+        }
+    }
+}

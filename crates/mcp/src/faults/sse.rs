@@ -1,0 +1,192 @@
+//! Over HTTP with server-sent events: row C-2.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::tool_server::Speech;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
+
+use super::server::{Connection, answer, called, listen, result};
+use super::{AT_ONCE, all_end_at_once, call, connect, text};
+use crate::error::{CallError, ConnectError};
+
+/// How the stream of a server ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Quietly,
+    ByReset,
+}
+
+/// What a server does about calls.
+#[derive(Clone)]
+struct Manners {
+    /// Whether the POST of a call is answered.
+    takes_calls: bool,
+    /// Rings with every call.
+    arrived: Arc<Semaphore>,
+    /// Ends the stream.
+    over: Arc<Semaphore>,
+    end: End,
+    /// How long a call takes.
+    takes: Duration,
+}
+
+impl Manners {
+    fn new() -> Self {
+        Self {
+            takes_calls: true,
+            arrived: Arc::new(Semaphore::new(0)),
+            over: Arc::new(Semaphore::new(0)),
+            end: End::Quietly,
+            takes: Duration::ZERO,
+        }
+    }
+}
+
+async fn server(manners: Manners) -> String {
+    let (messages, said) = mpsc::channel::<Value>(1_024);
+    let said = Arc::new(std::sync::Mutex::new(Some(said)));
+    let base = listen(move |connection| {
+        let (manners, messages) = (manners.clone(), messages.clone());
+        let said = Arc::clone(&said);
+        serve(connection, manners, messages, said)
+    });
+    format!("{}/sse", base.await)
+}
+
+type Said = Arc<std::sync::Mutex<Option<mpsc::Receiver<Value>>>>;
+
+async fn serve(
+    mut connection: Connection,
+    manners: Manners,
+    messages: mpsc::Sender<Value>,
+    said: Said,
+) {
+    while let Some(request) = connection.request().await {
+        if request.method == "GET" {
+            let said = said.lock().unwrap().take();
+            return stream(connection, manners, said.unwrap()).await;
+        }
+        if !request.path.starts_with("/messages") {
+            connection
+                .respond("405 Method Not Allowed", "text/plain", "")
+                .await;
+            continue;
+        }
+        let (is_call, id) = (called(&request.body).is_some(), request.body["id"].clone());
+        if is_call {
+            manners.arrived.add_permits(1);
+        }
+        if is_call && !manners.takes_calls {
+            return std::future::pending().await;
+        }
+        if let Some("echo") = called(&request.body) {
+            let (messages, takes) = (messages.clone(), manners.takes);
+            tokio::spawn(async move {
+                tokio::time::sleep(takes).await;
+                let _ = messages.send(result(&id, "here")).await;
+            });
+        }
+        if let Some(answer) = answer(&request.body) {
+            // Before it says that it has taken the message.
+            messages.send(answer).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        connection
+            .respond("202 Accepted", "text/plain", "Accepted")
+            .await;
+    }
+}
+
+async fn stream(mut connection: Connection, manners: Manners, mut said: mpsc::Receiver<Value>) {
+    connection.begin_events().await;
+    connection.event("endpoint", "/messages?session=1").await;
+    loop {
+        tokio::select! {
+            message = said.recv() => {
+                connection.event("message", &message.unwrap().to_string()).await;
+            }
+            _ = manners.over.acquire() => break,
+        }
+    }
+    match manners.end {
+        End::Quietly => drop(connection),
+        End::ByReset => connection.reset(),
+    }
+}
+
+#[tokio::test]
+async fn c_02_all_of_200_calls_end_at_once_when_the_stream_does() {
+    for end in [End::Quietly, End::ByReset] {
+        // Also while the requests that carry them hang.
+        for takes_calls in [true, false] {
+            let manners = Manners {
+                takes_calls,
+                end,
+                ..Manners::new()
+            };
+            let url = server(manners.clone()).await;
+            let link = connect(url, Speech::Sse).await.unwrap();
+            let errors = all_end_at_once(&link, ("hang", 200), async {
+                manners.arrived.acquire_many(200).await.unwrap().forget();
+                manners.over.add_permits(1);
+            })
+            .await;
+            for error in errors {
+                assert!(matches!(error, CallError::Closed(_)), "{end:?}: {error:?}");
+            }
+            let begun = Instant::now();
+            let late = call(&link, "echo", json!({})).await;
+            assert!(matches!(late, Err(CallError::Closed(_))), "{late:?}");
+            assert!(begun.elapsed() < AT_ONCE, "it fails fast");
+        }
+    }
+}
+
+#[tokio::test]
+async fn c_02_an_answer_after_30_seconds_of_silence_is_taken() {
+    let manners = Manners {
+        takes: Duration::from_secs(30),
+        ..Manners::new()
+    };
+    let link = connect(server(manners.clone()).await, Speech::Sse)
+        .await
+        .unwrap();
+    let calling = call(&link, "echo", json!({}));
+    let waiting = async {
+        manners.arrived.acquire().await.unwrap().forget();
+        // From here on nothing happens but that time passes.
+        tokio::time::pause();
+    };
+    let (answered, ()) = tokio::join!(calling, waiting);
+    assert_eq!(text(answered), "here");
+}
+
+#[tokio::test]
+async fn a_bare_address_is_tried_both_ways() {
+    let link = connect(server(Manners::new()).await, Speech::Unknown)
+        .await
+        .unwrap();
+    assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+}
+
+#[tokio::test]
+async fn a_stream_that_sends_messages_elsewhere_is_refused() {
+    let url = listen(|mut connection| async move {
+        connection.request().await;
+        connection.begin_events().await;
+        connection
+            .event("endpoint", "http://127.0.0.2:9/messages")
+            .await;
+        std::future::pending().await
+    });
+    let refused = connect(format!("{}/sse", url.await), Speech::Sse)
+        .await
+        .err();
+    let Some(ConnectError::Refused(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.contains("another server"), "{why}");
+}

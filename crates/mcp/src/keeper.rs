@@ -1,0 +1,219 @@
+//! The task that owns one server: it connects, connects again, and hears of changes.
+//!
+//! Only this task connects, so there is never more than one try at a time, however many calls wait.
+//! Calls go straight to the [`Link`] that it shows; none is ever sent twice.
+
+use std::sync::Arc;
+
+use domain::ToolServer;
+use domain::limits::{MCP_CHANGE_WAIT, MCP_START_WAIT};
+use rmcp::model::Tool;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::connect::Connector;
+use crate::error::CallError;
+use crate::link::Link;
+use crate::supervise::{Phase, Supervision};
+
+/// A server that is looked after. Dropped, it is ended.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) server: ToolServer,
+    pub(crate) begun: Instant,
+    status: watch::Receiver<Status>,
+    wanted: Arc<Notify>,
+    stop: CancellationToken,
+}
+
+/// How things stand with a server, and what can be done with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Status {
+    pub(crate) phase: Phase,
+    pub(crate) link: Option<Arc<Link>>,
+    pub(crate) tools: Arc<[Tool]>,
+    /// Why it is not ready.
+    pub(crate) why: Option<String>,
+    /// Grows with every change of the tools.
+    pub(crate) version: u64,
+    /// How often it was started.
+    pub(crate) starts: u64,
+}
+
+impl Kept {
+    /// Begins to look after `server`.
+    pub(crate) fn new(server: ToolServer, connector: Connector, changed: Arc<Notify>) -> Self {
+        let [spread, ..] = *uuid::Uuid::new_v4().as_bytes();
+        let (shown, status) = watch::channel(Status {
+            phase: Phase::Starting,
+            link: None,
+            tools: Arc::new([]),
+            why: None,
+            version: 0,
+            starts: 0,
+        });
+        let (wanted, stop) = (Arc::new(Notify::new()), CancellationToken::new());
+        let keeper = Keeper {
+            connector,
+            supervision: Supervision::new(spread),
+            shown,
+            wanted: Arc::clone(&wanted),
+            changed,
+        };
+        tokio::spawn(stop.clone().run_until_cancelled_owned(keeper.run()));
+        Self {
+            server,
+            begun: Instant::now(),
+            status,
+            wanted,
+            stop,
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+
+    /// Waits until it is ready or has failed once. Cancel safe.
+    pub(crate) fn begun(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut status = self.status.clone();
+        async move {
+            let has_begun = |status: &Status| status.phase != Phase::Starting || status.starts > 1;
+            // A keeper that is gone will say no more.
+            let _ = status.wait_for(has_begun).await;
+        }
+    }
+
+    /// The connection, once there is one; waits for it if the server is being started.
+    pub(crate) fn link(
+        &self,
+    ) -> impl Future<Output = Result<Arc<Link>, CallError>> + Send + 'static {
+        let (mut status, wanted) = (self.status.clone(), Arc::clone(&self.wanted));
+        async move {
+            wanted.notify_one();
+            let is_known = |status: &Status| match status.phase {
+                Phase::Ready => status
+                    .link
+                    .as_ref()
+                    .is_some_and(|link| !link.life().is_over()),
+                Phase::Failed { until } => Instant::now() < until,
+                Phase::Disabled => true,
+                Phase::Starting | Phase::BackingOff { .. } => false,
+            };
+            let waited = timeout(MCP_START_WAIT, status.wait_for(is_known)).await;
+            let why = match waited {
+                Ok(Ok(status)) => match (&status.phase, &status.link) {
+                    (Phase::Ready, Some(link)) => return Ok(Arc::clone(link)),
+                    _ => status.why.clone(),
+                },
+                Ok(Err(_)) => Some("it was ended".to_owned()),
+                Err(_) => Some(format!(
+                    "it did not begin within {} s",
+                    MCP_START_WAIT.as_secs()
+                )),
+            };
+            let why = why.unwrap_or_else(|| "it is not ready".to_owned());
+            Err(CallError::NotThere(why))
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+struct Keeper {
+    connector: Connector,
+    supervision: Supervision,
+    shown: watch::Sender<Status>,
+    wanted: Arc<Notify>,
+    /// Rings whenever something about any server of the session has changed.
+    changed: Arc<Notify>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        loop {
+            match self.supervision.phase() {
+                Phase::Starting => self.start().await,
+                Phase::Ready => self.attend().await,
+                Phase::BackingOff { until } => {
+                    sleep_until(until).await;
+                    self.supervision.due(Instant::now());
+                }
+                Phase::Failed { .. } => {
+                    self.wanted.notified().await;
+                    self.supervision.wanted(Instant::now());
+                }
+                Phase::Disabled => std::future::pending().await,
+            }
+            self.show(|_| {});
+        }
+    }
+
+    async fn start(&mut self) {
+        self.show(|status| status.starts += 1);
+        match self.connector.connect().await {
+            Ok((link, tools)) => {
+                self.supervision.ready(Instant::now());
+                self.show(|status| {
+                    status.link = Some(Arc::new(link));
+                    status.tools = tools.into();
+                    status.version += 1;
+                    status.why = None;
+                });
+            }
+            Err(error) => {
+                match error.is_final() {
+                    true => self.supervision.refused(),
+                    false => self.supervision.failed(Instant::now()),
+                }
+                self.show(|status| status.why = Some(error.to_string()));
+            }
+        }
+    }
+
+    /// Stays with a connection until it ends or the server's tools have changed.
+    async fn attend(&mut self) {
+        let Some(link) = self.shown.borrow().link.clone() else {
+            return self.supervision.ended(Instant::now());
+        };
+        tokio::select! {
+            () = link.life().ended() => {
+                let why = link.life().why();
+                self.supervision.ended(Instant::now());
+                self.show(|status| {
+                    // Its tools are still offered: it may be back before they are called.
+                    status.link = None;
+                    status.why = Some(why);
+                });
+            }
+            () = link.handler().tools_changed() => {
+                // It often says so several times in a row.
+                sleep(MCP_CHANGE_WAIT).await;
+                if let Ok(tools) = link.tools().await {
+                    self.show(|status| {
+                        status.tools = tools.into();
+                        status.version += 1;
+                    });
+                }
+            }
+        }
+    }
+
+    fn show(&self, change: impl FnOnce(&mut Status)) {
+        let phase = self.supervision.phase();
+        self.shown.send_modify(|status| {
+            status.phase = phase;
+            if matches!(phase, Phase::Failed { .. } | Phase::Disabled) && !status.tools.is_empty() {
+                status.tools = Arc::new([]);
+                status.version += 1;
+            }
+            change(status);
+        });
+        self.changed.notify_waiters();
+    }
+}

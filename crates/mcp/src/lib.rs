@@ -1,0 +1,34 @@
+//! Servers of tools that speak the Model Context Protocol (MCP): reached, watched over, and called
+//! within bounds.
+//!
+//! `rmcp` knows the protocol; its types do not leave this crate. Around it stands what it leaves to
+//! its user:
+//!
+//! * [`transport`]: how bytes travel: pipes to a program in the sandbox, Streamable HTTP and the older
+//!   HTTP with server-sent events through the guard. Each has a [`life`] that says when and why it ended.
+//! * [`link`]: one connection, on which every request ends once: by a result, an error of the server,
+//!   its deadline, a cancellation, or the end of the connection.
+//! * [`supervise`] and [`keeper`]: what to do when a connection ends (rules), and the task that does it.
+//! * [`hub`]: the servers of one session, as the [`RemoteTools`](tools::remote::RemoteTools) that turns
+//!   see; [`Servers`] makes one for each session.
+
+mod connect;
+mod error;
+#[cfg(test)]
+mod faults;
+mod filter;
+mod handler;
+mod hub;
+mod keeper;
+mod life;
+mod link;
+mod names;
+mod outcome;
+mod supervise;
+mod transport;
+
+pub use connect::Servers;
+pub use error::{CallError, ConnectError};
+pub use hub::{Hub, ServerReport};
+pub use names::{offered_name, server_key};
+pub use supervise::Phase;

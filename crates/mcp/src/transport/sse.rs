@@ -1,0 +1,179 @@
+//! HTTP with server-sent events, as of 2024-11-05: one stream of messages from the server, which
+//! begins by naming the address that takes messages to it.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::limits::{
+    MCP_INCOMING_MAX, MCP_MESSAGE_BYTES_MAX, MCP_OUTGOING_MAX, MCP_REQUESTS_MAX, MCP_WRITE_WAIT,
+};
+use http::header::HeaderMap;
+use http::{Method, StatusCode};
+use netguard::Target;
+use rmcp::RoleClient;
+use rmcp::model::ServerJsonRpcMessage;
+use rmcp::service::TxJsonRpcMessage;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use wire::sse::{SseEvent, SseParser};
+
+use super::http::{Answer, Door, EVENT_STREAM, HttpError};
+use super::{Outgoing, Pipe, is_of_use};
+use crate::error::{ConnectError, quoted};
+use crate::life::Life;
+
+/// Opens the stream and waits for the address that it begins with.
+///
+/// # Errors
+/// If there is no such stream, or the address is somebody else's.
+pub(crate) async fn open(door: Door, life: Life) -> Result<Pipe, ConnectError> {
+    let headers = HeaderMap::new();
+    let sent = door.send(door.target(), Method::GET, &headers, None);
+    let answer = sent.await.map_err(|error| match error {
+        HttpError::Refused(why) => ConnectError::Refused(why),
+        HttpError::Unreachable(_)
+        | HttpError::Broken(_)
+        | HttpError::TooLong
+        | HttpError::Malformed(_) => ConnectError::Failed(error.to_string()),
+    })?;
+    match answer.status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            let challenge = answer.header("www-authenticate").unwrap_or_default();
+            return Err(ConnectError::LoginNeeded(quoted(challenge)));
+        }
+        status if !status.is_success() => {
+            return Err(ConnectError::Failed(format!("it answered with {status}")));
+        }
+        _ if !answer.is(EVENT_STREAM) => {
+            let why = "it has no stream of events".to_owned();
+            return Err(ConnectError::Failed(why));
+        }
+        _ => {}
+    }
+    let mut events = Events::new(answer);
+    let endpoint = loop {
+        let event = events.next().await.map_err(ConnectError::Failed)?;
+        if event.event.as_deref() == Some("endpoint") {
+            break endpoint(door.target(), event.data.trim())?;
+        }
+    };
+    let (incoming_sender, incoming) = mpsc::channel(MCP_INCOMING_MAX);
+    let (outgoing, outgoing_receiver) = mpsc::channel(MCP_OUTGOING_MAX);
+    tokio::spawn(read(events, incoming_sender, life.clone()));
+    tokio::spawn(write(door, endpoint, outgoing_receiver, life.clone()));
+    Ok(Pipe::new(incoming, outgoing, life))
+}
+
+/// Where messages go, which is where the stream came from: what is meant for one server is not sent
+/// to another because the first says so.
+fn endpoint(target: &Target, said: &str) -> Result<Target, ConnectError> {
+    let refused = |why: String| ConnectError::Refused(format!("where it takes messages: {why}"));
+    let url = target.url().join(said);
+    let url = url.map_err(|error| refused(error.to_string()))?;
+    let endpoint = Target::parse(url.as_str()).map_err(|error| refused(error.to_string()))?;
+    match endpoint.has_origin_of(target) {
+        true => Ok(endpoint),
+        false => Err(refused("it is another server".to_owned())),
+    }
+}
+
+/// A stream of events while it is read.
+struct Events {
+    answer: Answer,
+    parser: SseParser,
+    ready: std::collections::VecDeque<SseEvent>,
+}
+
+impl Events {
+    fn new(answer: Answer) -> Self {
+        Self {
+            answer,
+            parser: SseParser::new(MCP_MESSAGE_BYTES_MAX),
+            ready: std::collections::VecDeque::new(),
+        }
+    }
+
+    /// The next event, or why there is none. Cancel safe.
+    async fn next(&mut self) -> Result<SseEvent, String> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(event);
+            }
+            match self.answer.piece().await {
+                Some(Ok(piece)) => {
+                    let events = self.parser.push(&piece);
+                    self.ready
+                        .extend(events.map_err(|error| error.to_string())?);
+                }
+                Some(Err(error)) => return Err(error.to_string()),
+                None => return Err("it ended its stream".to_owned()),
+            }
+        }
+    }
+}
+
+async fn read(mut events: Events, incoming: mpsc::Sender<ServerJsonRpcMessage>, life: Life) {
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = life.ended() => return,
+        };
+        let event = match event {
+            Ok(event) => event,
+            Err(why) => return life.end(why),
+        };
+        if !matches!(event.event.as_deref(), None | Some("message")) {
+            continue;
+        }
+        let Ok(message) = serde_json::from_str::<ServerJsonRpcMessage>(&event.data) else {
+            life.complained(event.data.as_bytes());
+            continue;
+        };
+        if is_of_use(&message) && incoming.send(message).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends each message by itself: one that hangs must not hold up the others.
+async fn write(door: Door, to: Target, mut outgoing: mpsc::Receiver<Outgoing>, life: Life) {
+    let (to, room) = (Arc::new(to), Arc::new(Semaphore::new(MCP_REQUESTS_MAX)));
+    loop {
+        let next = tokio::select! {
+            next = outgoing.recv() => next,
+            () = life.ended() => None,
+        };
+        let Some(Outgoing { message, written }) = next else {
+            return;
+        };
+        let permit = tokio::select! {
+            permit = Arc::clone(&room).acquire_owned() => permit,
+            () = life.ended() => return,
+        };
+        let (door, to, life) = (door.clone(), Arc::clone(&to), life.clone());
+        tokio::spawn(async move {
+            let posting = timeout(MCP_WRITE_WAIT, post(&door, &to, &message));
+            let posted = tokio::select! {
+                posted = posting => posted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+                () = life.ended() => Err(io::ErrorKind::BrokenPipe.into()),
+            };
+            let _ = written.send(posted);
+            drop(permit);
+        });
+    }
+}
+
+async fn post(door: &Door, to: &Target, message: &TxJsonRpcMessage<RoleClient>) -> io::Result<()> {
+    let body = Bytes::from(serde_json::to_vec(message)?);
+    let headers = HeaderMap::new();
+    let sent = door.send(to, Method::POST, &headers, Some(body));
+    let answer = sent.await.map_err(io::Error::other)?;
+    let status = answer.status;
+    if !status.is_success() {
+        return Err(io::Error::other(format!("it answered with {status}")));
+    }
+    // What it says here nobody waits for; read, it leaves the connection to the next message.
+    let _ = answer.whole().await;
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! What people are asked: whether a call may run, or what the agent wants to know.
+//!
+//! Both wait in one list, are asked of every client, and take the first answer. A permission decides
+//! about its call; a question of the agent's is its call, and the answer is the outcome of it.
+
+use domain::CallId;
+use domain::event::{
+    AnswerOutcome, Choice, PermissionAsked, QuestionAnswered, QuestionAsked, QuestionOutcome,
+    ToolStatus,
+};
+use domain::ids::PermissionId;
+use domain::limits::ANSWER_BYTES_MAX;
+use domain::{EventSeq, PrincipalId};
+use journal::Entry;
+
+use super::decide::{answered, entry, result};
+use super::{Rejected, SessionState};
+
+/// What the model is told instead of an answer that is yet to come.
+const LATER_TEXT: &str = "The user will answer in the chat. End your turn now without guessing the \
+answer; it comes with their next message.";
+
+/// Something that people are asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Where it was asked.
+    pub seq: EventSeq,
+    /// As it was asked.
+    pub asked: Asked,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// Whether a call may run.
+    Permission(PermissionAsked),
+    /// What the agent wants to know.
+    Person(QuestionAsked),
+}
+
+/// How a person answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// With an option that was offered.
+    Option(String),
+    /// In their own words.
+    Words(String),
+    /// Not at all.
+    Nothing,
+}
+
+impl Asked {
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> &PermissionId {
+        match self {
+            Self::Permission(asked) => &asked.id,
+            Self::Person(asked) => &asked.id,
+        }
+    }
+
+    /// The call that waits for it.
+    #[must_use]
+    pub fn call_id(&self) -> &CallId {
+        match self {
+            Self::Permission(asked) => &asked.call_id,
+            Self::Person(asked) => &asked.call_id,
+        }
+    }
+
+    /// Whether a sub-agent asks: then the call goes on meanwhile.
+    pub(super) fn is_of_child(&self) -> bool {
+        match self {
+            Self::Permission(asked) => asked.asker.is_some(),
+            Self::Person(_) => false,
+        }
+    }
+
+    /// The event that ends it because the turn was cancelled.
+    pub(super) fn cancelled(&self) -> Entry {
+        match self {
+            Self::Permission(asked) => answered(&asked.id, AnswerOutcome::Cancelled, None, None),
+            Self::Person(asked) => entry(QuestionAnswered {
+                id: asked.id.clone(),
+                outcome: QuestionOutcome::Cancelled,
+                text: None,
+                by: None,
+            }),
+        }
+    }
+}
+
+impl SessionState {
+    /// A person answers what they were asked.
+    pub(super) fn answer(
+        &self,
+        question: &PermissionId,
+        said: &Said,
+        by: &PrincipalId,
+    ) -> Result<Vec<Entry>, Rejected> {
+        match (self.question(question)?, said) {
+            (Asked::Permission(asked), Said::Option(option)) => {
+                Ok(self.permit(asked, Some(option), by))
+            }
+            (Asked::Permission(asked), Said::Words(_) | Said::Nothing) => {
+                Ok(self.permit(asked, None, by))
+            }
+            (Asked::Person(asked), said) => {
+                let (outcome, text) = heard(asked, said);
+                Ok(settled(asked, outcome, text, Some(by)))
+            }
+        }
+    }
+
+    /// A question that ends without an answer.
+    pub(super) fn close_question(
+        &self,
+        question: &PermissionId,
+        outcome: AnswerOutcome,
+    ) -> Result<Vec<Entry>, Rejected> {
+        match self.question(question)? {
+            Asked::Permission(asked) => Ok(Self::close_permission(asked, outcome)),
+            Asked::Person(asked) => {
+                let outcome = match outcome {
+                    AnswerOutcome::Expired => QuestionOutcome::Expired,
+                    AnswerOutcome::Cancelled => QuestionOutcome::Cancelled,
+                    AnswerOutcome::Allowed | AnswerOutcome::Denied => QuestionOutcome::Declined,
+                };
+                Ok(settled(asked, outcome, None, None))
+            }
+        }
+    }
+
+    pub(super) fn question(&self, id: &PermissionId) -> Result<&Asked, Rejected> {
+        let mut open = self.questions.iter();
+        let found = open.find(|question| question.asked.id() == id);
+        found.map(|question| &question.asked).ok_or(Rejected::Late)
+    }
+}
+
+/// What a person's answer means.
+fn heard(asked: &QuestionAsked, said: &Said) -> (QuestionOutcome, Option<String>) {
+    match said {
+        Said::Option(option) => match asked.chosen(option) {
+            Choice::Answer(answer) => (QuestionOutcome::Answered, Some(answer.to_owned())),
+            Choice::Later => (QuestionOutcome::Later, None),
+            Choice::Decline => (QuestionOutcome::Declined, None),
+        },
+        Said::Words(words) if words.trim().is_empty() => (QuestionOutcome::Declined, None),
+        Said::Words(words) => {
+            let end = words.floor_char_boundary(ANSWER_BYTES_MAX);
+            (QuestionOutcome::Answered, Some(words[..end].to_owned()))
+        }
+        Said::Nothing => (QuestionOutcome::Declined, None),
+    }
+}
+
+/// The end of a question, and with it of its call: both are stored together, so a call has the
+/// answer that the journal has.
+fn settled(
+    asked: &QuestionAsked,
+    outcome: QuestionOutcome,
+    text: Option<String>,
+    by: Option<&PrincipalId>,
+) -> Vec<Entry> {
+    let (status, told) = match outcome {
+        QuestionOutcome::Answered => (ToolStatus::Completed, text.clone().unwrap_or_default()),
+        QuestionOutcome::Later => (ToolStatus::Completed, LATER_TEXT.to_owned()),
+        QuestionOutcome::Declined if by.is_none() => {
+            (ToolStatus::Denied, "Nobody could be asked.".to_owned())
+        }
+        QuestionOutcome::Declined => {
+            let told = "The user declined to answer.";
+            (ToolStatus::Denied, told.to_owned())
+        }
+        QuestionOutcome::Expired => (ToolStatus::Denied, "Nobody answered in time.".to_owned()),
+        QuestionOutcome::Cancelled => (ToolStatus::Cancelled, String::new()),
+    };
+    let answered = QuestionAnswered {
+        id: asked.id.clone(),
+        outcome,
+        text,
+        by: by.map(|by| by.as_str().to_owned()),
+    };
+    vec![
+        entry(answered),
+        result(asked.call_id.clone(), status, &told),
+    ]
+}
