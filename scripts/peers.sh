@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The real ACP clients and tool servers that Fastness is tested with: installs what is missing, runs them.
+# The real ACP clients, tool servers and language server that Fastness is tested with: installs what is
+# missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python]...   all of them if none is named
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|pylsp]...   all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #
 # Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
@@ -16,9 +17,9 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 pin_of() {
     case $1 in
     typescript | acpx | mcp-node) echo "$pins/$1/package-lock.json" ;;
-    python | mcp-python) echo "$pins/$1/requirements.txt" ;;
+    python | mcp-python | pylsp) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node or mcp-python" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python or pylsp" >&2
         exit 2
         ;;
     esac
@@ -41,6 +42,17 @@ install_python() {
     if [ "$1" = mcp-python ]; then python3 -m compileall -q -j 2 "$peers/$1/site" >/dev/null || true; fi
 }
 
+# It runs in a sandbox, which shows a directory of the search path and nothing beside it: so the
+# program and what it needs lie in one.
+install_pylsp() {
+    install_python pylsp
+    mkdir "$peers/pylsp/bin"
+    mv "$peers/pylsp/site" "$peers/pylsp/bin/site"
+    printf '#!/bin/sh\nPYTHONPATH=%s exec python3 -B -m pylsp "$@"\n' "$peers/pylsp/bin/site" \
+        >"$peers/pylsp/bin/pylsp"
+    chmod +x "$peers/pylsp/bin/pylsp"
+}
+
 install_peer() {
     local pin
     pin=$(pin_of "$1")
@@ -54,6 +66,7 @@ install_peer() {
                 mkdir -p "$peers/$1"
                 case $1 in
                 python | mcp-python) install_python "$1" ;;
+                pylsp) install_pylsp ;;
                 *) install_npm "$1" ;;
                 esac
                 cp "$pin" "$peers/$1/.installed"
@@ -90,7 +103,7 @@ run_peer() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python pylsp; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

@@ -25,6 +25,7 @@ pub use project::{Operator, ProjectView};
 pub use report::{Context, Finished, Note, Proposal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
+pub use tools::lsp::LanguageServers;
 pub use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;

@@ -140,6 +140,8 @@ pub struct Finished {
     pub text: String,
     /// What came out besides, for people.
     pub blocks: Vec<Value>,
+    /// The places that it found.
+    pub locations: Vec<ToolLocation>,
     /// The session's plan from now on, if the call made one.
     pub plan: Option<Vec<PlanEntry>>,
     /// Told once the result is stored.

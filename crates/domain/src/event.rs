@@ -175,6 +175,8 @@ events! {
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         blocks: Vec<Value>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        locations: Vec<ToolLocation>,
     }
     /// A command of the operator's or of an approved project ran. `prompt` is what the model reads in
     /// place of the prompt before it, `context` what it reads besides. With `stopped`, what it was asked

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 mod agents;
 mod clients;
+mod library;
+mod lsp;
 mod mcp;
 mod tools;
 
 pub use agents::*;
 pub use clients::*;
+pub use library::*;
+pub use lsp::*;
 pub use mcp::*;
 pub use tools::*;
 
@@ -216,27 +220,6 @@ pub const INSTRUCTION_BYTES_MAX: usize = 32 * 1024;
 /// Bytes of all instructions together: they are a part of every request.
 pub const INSTRUCTIONS_BYTES_MAX: usize = 96 * 1024;
 
-/// Skills of a session, and commands: each is a line in every request or in a client's menu.
-pub const LIBRARY_ENTRIES_MAX: usize = 128;
-
-/// Bytes of the list of skills in a request.
-pub const LIBRARY_LIST_BYTES_MAX: usize = 16 * 1024;
-
-/// Bytes of one skill or command that are read.
-pub const LIBRARY_FILE_BYTES_MAX: usize = 64 * 1024;
-
-/// Bytes of front matter that are looked at: a name and a description.
-pub const FRONT_MATTER_BYTES_MAX: usize = 8 * 1024;
-
-/// Characters of a skill's or command's description: a sentence or three.
-pub const DESCRIPTION_CHARS_MAX: usize = 512;
-
-/// Names of one directory that are looked at.
-pub const DIRECTORY_NAMES_MAX: usize = 4_096;
-
-/// Folders within folders that are searched for commands.
-pub const COMMAND_LEVELS_MAX: usize = 4;
-
 /// Longest `--model script:` file, read whole at the start.
 pub const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -304,6 +287,8 @@ pub struct Limits {
     pub client_request: Duration,
     /// How long a turn whose client left waits for it to come back before a call to it fails.
     pub client_back: Duration,
+    /// Time a language server has for one question, its start included.
+    pub lsp: Duration,
     /// Time to a model's first byte.
     pub model_first_byte: Duration,
     /// Time between two chunks of a model's answer.
@@ -379,6 +364,7 @@ impl Default for Limits {
             keep_alive: seconds(75),
             client_request: seconds(30),
             client_back: seconds(30),
+            lsp: seconds(60),
             model_first_byte: seconds(120),
             model_between_chunks: seconds(60),
             model_call: seconds(30 * 60),
@@ -466,6 +452,7 @@ impl Limits {
             ("keep_alive_ms", Slot::Time(&mut self.keep_alive)),
             ("client_request_ms", Slot::Time(&mut self.client_request)),
             ("client_back_ms", Slot::Time(&mut self.client_back)),
+            ("lsp_ms", Slot::Time(&mut self.lsp)),
             (
                 "model_first_byte_ms",
                 Slot::Time(&mut self.model_first_byte),

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::project::Moment;
-use agent::{Conversation, Model, ProjectView, RemoteTools, Report, Seen, Verdict};
+use agent::{
+    Conversation, LanguageServers, Model, ProjectView, RemoteTools, Report, Seen, Verdict,
+};
 use auth::Line;
 use domain::event::MessageKind;
 use domain::ids::PermissionId;
@@ -102,6 +104,8 @@ pub(crate) struct SessionActor {
     conversation: Option<Conversation>,
     /// How the turns of this session last saw the files that they read and wrote.
     seen: Seen,
+    /// They end with the session.
+    languages: LanguageServers,
     verdicts: HashMap<CallId, oneshot::Sender<Verdict>>,
     /// Who cannot answer which question.
     unable: HashMap<PermissionId, HashSet<AttachmentId>>,

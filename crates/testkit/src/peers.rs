@@ -1,11 +1,11 @@
-//! The official ACP clients that tests talk to, and the script that installs and runs them.
+//! The official ACP clients that tests talk to, a language server, and the script that installs and runs them.
 //!
 //! `scripts/peers.sh` owns where things are and what is missing; it takes a lock, so tests in
 //! many processes may ask at once. `FASTNESS_PEERS_DIR` moves the installation out of `target`.
 
 use std::path::{Path, PathBuf};
 
-/// A client written by others.
+/// A program written by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// The TypeScript SDK; its package also brings the official schema.
@@ -14,6 +14,8 @@ pub enum Peer {
     Python,
     /// The command-line client `acpx`.
     Acpx,
+    /// The language server `pylsp`, a program in its `bin`.
+    Pylsp,
     /// Tool servers of the MCP project, in TypeScript: they are only installed.
     McpNode,
     /// Such servers in Python, and what one more is made with.
@@ -28,6 +30,7 @@ impl Peer {
             Self::TypeScript => "typescript",
             Self::Python => "python",
             Self::Acpx => "acpx",
+            Self::Pylsp => "pylsp",
             Self::McpNode => "mcp-node",
             Self::McpPython => "mcp-python",
         }

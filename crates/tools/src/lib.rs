@@ -5,7 +5,7 @@
 //! machine of the client that prompted, through [`client_side`], by paths that `Roots` has checked.
 //! The network is reached only through [`web`], whose guard judges every address a model names.
 //! What a project brings along ([`instructions`], the [`library`]) is read within bounds.
-//! Processes are started only by [`sandbox`].
+//! Processes are started only by [`sandbox`], also the language servers that [`lsp`] speaks to.
 //! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
 pub mod agents;
@@ -14,6 +14,7 @@ pub mod client_side;
 mod diff;
 pub mod instructions;
 pub mod library;
+pub mod lsp;
 mod notebook;
 pub mod output;
 pub mod plain;
@@ -30,7 +31,7 @@ pub mod touched;
 pub mod web;
 
 pub use builtin::{
-    Outcome, PersonQuestion, Question, Running, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary,
-    RunsOut, RunsThere, Shown, TaskCall, There, Tool,
+    Found, Outcome, PersonQuestion, Question, Running, RunsAgents, RunsCommands, RunsHere,
+    RunsOnLibrary, RunsOut, RunsThere, Shown, TaskCall, There, Tool,
 };
 pub use toolbox::Toolbox;

@@ -38,6 +38,8 @@ pub(crate) enum NotebookError {
     NotANotebook,
     #[error("it has no cell {0}")]
     NoCell(String),
+    #[error("there is no source for the cell")]
+    NoSource,
 }
 
 impl Notebook {

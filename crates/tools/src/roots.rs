@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
+mod attributes;
 mod leading;
 mod listing;
 mod searching;
@@ -53,6 +54,17 @@ impl Drop for StopFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// An open file, and where it lies.
+#[derive(Debug)]
+pub struct Placed {
+    /// It.
+    pub file: File,
+    /// Its path, without links.
+    pub path: PathBuf,
+    /// The root that it lies beneath, without links.
+    pub root: PathBuf,
 }
 
 /// Why a path was not opened, in words for a model.
@@ -152,6 +164,35 @@ impl Roots {
             return Err(PathError::NotAFile);
         }
         Ok(file)
+    }
+
+    /// Opens a regular file for reading, and says where it lies.
+    ///
+    /// # Errors
+    /// As [`Roots::open_file`].
+    pub fn open_placed(&self, path: &str) -> Result<Placed, PathError> {
+        let file = self.open_file(path)?;
+        let (root, _) = self.locate(path)?;
+        Ok(Placed {
+            path: real_path(&file)?,
+            root: real_path(&open_root(root)?)?,
+            file,
+        })
+    }
+
+    /// The real path `path` as a path beneath the roots: relative if it lies in the working
+    /// directory, `None` if it is outside. It may not be there, or be hidden. Blocks.
+    #[must_use]
+    pub fn beneath(&self, path: &Path) -> Option<PathBuf> {
+        self.roots.iter().enumerate().find_map(|(number, root)| {
+            let real = root.canonicalize().unwrap_or_else(|_| root.clone());
+            let rest = path.strip_prefix(real).or_else(|_| path.strip_prefix(root));
+            let rest = without_detours(rest.ok()?).ok()?;
+            Some(match number {
+                0 => rest,
+                _ => root.join(rest),
+            })
+        })
     }
 
     /// Opens a directory, for a process to begin in.

@@ -24,7 +24,7 @@ mod warden;
 
 pub use cage::{Bounds, Cage, Grants};
 pub use found::{Found, Sandbox, SandboxMode, SandboxSettings};
-pub use piped::{Piped, PipedProgram};
+pub use piped::{Piped, PipedComplaints, PipedInput, PipedOutput, PipedProgram};
 pub use supervised::{OURSELVES, Ordered, Sink, supervise};
 
 use std::io;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use domain::CallId;
 
+use crate::lsp::LanguageServers;
 use crate::progress;
 use crate::roots::Roots;
 use crate::sandbox::{
@@ -38,6 +39,8 @@ pub struct ShellCall {
     pub place: progress::Place,
     /// What they may do beyond what every command may.
     pub grants: Grants,
+    /// The session's language servers.
+    pub languages: LanguageServers,
 }
 
 /// What a program that is spoken to is shut in.

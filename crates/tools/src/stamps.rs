@@ -6,11 +6,12 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+
+use domain::clock::Timestamp;
 
 /// How old a directory's last change must be for its time to tell the next one from it: no
 /// filesystem counts in longer steps.
-const TICK_MAX: Duration = Duration::from_secs(2);
+const TICK_SECONDS_MAX: f64 = 2.0;
 
 /// What was looked at, there or not, and how it was then.
 #[derive(Debug, Default)]
@@ -58,17 +59,17 @@ impl Stamps {
     /// Whether all of it still is as it was.
     #[must_use]
     pub fn are_fresh(&self) -> bool {
-        self.are_fresh_at(SystemTime::now())
+        self.are_fresh_at(Timestamp::now())
     }
 
-    fn are_fresh_at(&self, now: SystemTime) -> bool {
+    fn are_fresh_at(&self, now: Timestamp) -> bool {
         let is_same = |(path, then): &(PathBuf, Stamp)| stamp(path) == Some(*then);
         self.seen.iter().all(is_same) && self.missing.iter().all(|gap| gap.holds_at(now))
     }
 }
 
 impl Gap {
-    fn holds_at(&self, now: SystemTime) -> bool {
+    fn holds_at(&self, now: Timestamp) -> bool {
         let found = stamp(&self.within);
         let settled = *self.lock();
         if settled.is_some() && settled == found {
@@ -88,14 +89,11 @@ impl Gap {
 }
 
 impl Stamp {
-    fn is_settled_at(&self, now: SystemTime) -> bool {
+    fn is_settled_at(&self, now: Timestamp) -> bool {
         let (seconds, nanos) = self.changed.max(self.modified);
-        let since = Duration::new(
-            seconds.try_into().unwrap_or(0),
-            nanos.try_into().unwrap_or(0),
-        );
-        let age = now.duration_since(SystemTime::UNIX_EPOCH + since);
-        age.is_ok_and(|age| age > TICK_MAX)
+        #[expect(clippy::cast_precision_loss, reason = "seconds fit 53 bits for now")]
+        let since = seconds as f64 + nanos as f64 / 1e9;
+        now.0 - since > TICK_SECONDS_MAX
     }
 }
 
@@ -128,16 +126,17 @@ mod tests {
     use super::*;
 
     /// When whatever happens now is long past.
-    fn later() -> SystemTime {
-        SystemTime::now() + 2 * TICK_MAX
+    fn later() -> Timestamp {
+        Timestamp(Timestamp::now().0 + 2.0 * TICK_SECONDS_MAX)
     }
 
     /// A directory whose next change has another time, however soon it comes.
     fn rested() -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         let opened = std::fs::File::open(home.path()).unwrap();
-        let long_ago = SystemTime::now() - Duration::from_secs(60);
-        opened.set_modified(long_ago).unwrap();
+        opened
+            .set_modified(std::time::SystemTime::UNIX_EPOCH)
+            .unwrap();
         home
     }
 

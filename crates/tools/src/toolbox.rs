@@ -15,6 +15,7 @@ use crate::builtin::{
 use crate::client_side::discovery::{ClientTool, Discovered, ToolReply, ToolRequest};
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
+use crate::lsp::LanguageServers;
 use crate::output::Output;
 use crate::plain::plain;
 use crate::progress::Progress;
@@ -36,6 +37,7 @@ pub struct Toolbox {
     shell: Option<Shell>,
     progress: Progress,
     grants: Grants,
+    languages: LanguageServers,
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
     remote: Option<Arc<dyn RemoteTools>>,
@@ -75,6 +77,7 @@ impl Toolbox {
             shell: None,
             progress: Progress::default(),
             grants: Grants::default(),
+            languages: LanguageServers::default(),
             agents: Agents::default(),
             delegate: None,
             remote: None,
@@ -126,6 +129,12 @@ impl Toolbox {
     #[must_use]
     pub fn with_grants(self, grants: Grants) -> Self {
         Self { grants, ..self }
+    }
+
+    /// The same, with the session's language servers.
+    #[must_use]
+    pub fn with_languages(self, languages: LanguageServers) -> Self {
+        Self { languages, ..self }
     }
 
     /// The same, with commands shut in as `change` says.
@@ -335,6 +344,7 @@ impl Toolbox {
                     roots,
                     place,
                     grants: self.grants,
+                    languages: self.languages.clone(),
                 };
                 let outcome = tool.run(input, call).await;
                 drop(permit);
@@ -361,15 +371,7 @@ impl Toolbox {
                 outcome
             }
             Some(Place::Remote(remote)) => {
-                let outputs = self.shell.as_ref().map(|shell| shell.outputs().to_owned());
-                let call = RemoteCall {
-                    call: permit.call().clone(),
-                    name: name.to_owned(),
-                    input,
-                    place: self.progress.of(&permit),
-                    output: Output::new(outputs.unwrap_or_default()),
-                };
-                let outcome = remote.run(call).await;
+                let outcome = remote.run(self.remote_call(&permit, name, input)).await;
                 drop(permit);
                 outcome
             }
@@ -385,6 +387,17 @@ impl Toolbox {
                 let library = Arc::clone(&self.library);
                 blocking(permit, move || tool.run(input, &library)).await
             }
+        }
+    }
+
+    fn remote_call(&self, permit: &Permit, name: &str, input: Value) -> RemoteCall {
+        let outputs = self.shell.as_ref().map(|shell| shell.outputs().to_owned());
+        RemoteCall {
+            call: permit.call().clone(),
+            name: name.to_owned(),
+            input,
+            place: self.progress.of(permit),
+            output: Output::new(outputs.unwrap_or_default()),
         }
     }
 

@@ -51,6 +51,7 @@ fn short_event(number: u64) -> Event {
         status: ToolStatus::Completed,
         text: "Finished `dev` profile in 1.03s\nrunning 12 tests, 12 passed, 0 failed".to_owned(),
         blocks: Vec::new(),
+        locations: Vec::new(),
     }
     .into()
 }

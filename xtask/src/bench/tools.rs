@@ -1,7 +1,10 @@
 //! `cargo xtask bench tools`: what a tool costs beyond the work itself.
 //!
-//! The sandbox: a command that does nothing, bare, under its supervisor, and shut in, in turns, so
+//! [`search`] and [`files`] stand beside `rg` and bare system calls. The sandbox: a command that does nothing, bare, under its supervisor, and shut in, in turns, so
 //! that a busy moment meets all.
+
+mod files;
+mod search;
 
 use std::os::fd::AsFd as _;
 use std::process::Command;
@@ -18,7 +21,11 @@ use super::{Group, Plan, because};
 use crate::Failure;
 
 /// What is measured, by the name that `--only` looks at.
-pub(super) const GROUPS: &[(&str, Group)] = &[("sandbox", sandbox)];
+pub(super) const GROUPS: &[(&str, Group)] = &[
+    ("sandbox", sandbox),
+    ("search", search::measure),
+    ("files", files::measure),
+];
 
 /// What one command may take; none of it is reached.
 const BOUNDS: Bounds = Bounds {

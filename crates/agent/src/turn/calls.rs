@@ -168,6 +168,10 @@ impl Turn {
             status: outcome.status,
             text: outcome.text,
             blocks: outcome.blocks,
+            locations: outcome
+                .found
+                .map(|found| found.locations)
+                .unwrap_or_default(),
             plan: outcome.plan,
             stored,
         }))

@@ -9,10 +9,8 @@ use tokio::sync::mpsc;
 
 use crate::fetch::{PAGE, site};
 use crate::hooks::configure;
+use crate::lsp::with_language_server;
 use crate::support::binary;
-
-/// Tools whose stories stand beside them, for they need more than a workspace.
-const ELSEWHERE: [&str; 1] = ["lsp"];
 
 /// Tools that run unasked.
 const FREE: [&str; 6] = ["read", "list", "glob", "grep", "todo", "skill"];
@@ -67,6 +65,11 @@ fn table(site: &str) -> Vec<(&'static str, Value, String)> {
             "web_fetch(domain:127.0.0.1)",
         ),
         row("web_search", json!({"query": "rust"}), "web_search(ru*)"),
+        row(
+            "lsp",
+            json!({"operation": "symbols", "path": "code.py"}),
+            "lsp(*.py)",
+        ),
         row("task", json!({"prompt": "work"}), "task(general)"),
         row("ask_user", json!({"question": "Who are you?"}), "ask_user"),
     ]
@@ -85,7 +88,7 @@ fn home(site: &str) -> Home {
         .call([tool("write", json!({"path": "by-agent", "content": ""}))])
         .call([say("done")]);
     let script = script.call([say("done")]).agent("general", agent);
-    let home = Home::new(binary(), script)
+    let home = with_language_server(Home::new(binary(), script))
         .env("FASTNESS_NETWORK_ALLOW", site)
         .env("FASTNESS_SEARCH_PROVIDER", "searxng")
         .env("FASTNESS_SEARCH_URL", format!("http://{site}"));
@@ -93,13 +96,14 @@ fn home(site: &str) -> Home {
     home
 }
 
-fn furnish(home: &Home) {
+pub(crate) fn furnish(home: &Home) {
     for directory in ["kept", ".claude/skills/review", ".claude/commands"] {
         std::fs::create_dir_all(home.workspace().join(directory)).unwrap();
     }
     home.write("secret.txt", "s3cret");
     home.write("kept/s3cret-name", "");
     home.write("n.ipynb", NOTEBOOK);
+    home.write("code.py", "s3cret = 1\n");
     let skill = "---\ndescription: Reviews\n---\ns3cret";
     home.write(".claude/skills/review/SKILL.md", skill);
     home.write(".claude/commands/fix.md", "s3cret");
@@ -163,6 +167,7 @@ impl Story {
         assert_eq!(home.read("secret.txt").as_deref(), Some("s3cret"));
         assert_eq!(home.read("n.ipynb").as_deref(), Some(NOTEBOOK));
         assert_eq!((home.read("ran"), home.read("by-agent")), (None, None));
+        assert_eq!(home.read("starts"), None, "a language server ran");
         assert!(self.events("child.linked").is_empty());
         assert!(!home.workspace().join("new").exists());
         assert_eq!(self.connections, 0, "somebody was there");
@@ -234,6 +239,7 @@ async fn d_04_the_same_calls_do_what_they_say_once_they_are_allowed() {
             "skill",
             "slash_command",
             "bash",
+            "lsp",
         ];
         let is_told = !reads.contains(&tool.as_str()) || text.contains("s3cret");
         assert!(is_told, "{tool}: {text}");
@@ -256,6 +262,6 @@ async fn d_04_every_tool_that_a_model_is_offered_has_its_row() {
     for tool in offered {
         let name = tool["function"]["name"].as_str().unwrap();
         let has_row = rows.iter().any(|(row, ..)| *row == name);
-        assert!(has_row || ELSEWHERE.contains(&name), "{name} has no row");
+        assert!(has_row, "{name} has no row");
     }
 }

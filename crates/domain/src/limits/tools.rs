@@ -81,6 +81,13 @@ pub const DIFF_BYTES_MAX: usize = 128 * 1024;
 /// Largest file that a tool reads whole; larger ones need a search tool.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Bytes of one attribute of a file, of their names, and of all that are kept when it is replaced:
+/// what Linux allows for one.
+pub const FILE_ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
+
+/// Attributes that are kept when a file is replaced; few files have one.
+pub const FILE_ATTRIBUTES_MAX: usize = 64;
+
 /// Bytes of a file that one `read` shows: about thirty thousand tokens; the rest is read by offset.
 pub const READ_BYTES_MAX: usize = 128 * 1024;
 
@@ -93,6 +100,10 @@ pub const IMAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Largest notebook that is looked at to show a change before it is allowed: showing must not take
 /// long.
 pub const NOTEBOOK_SHOWN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Characters of one line in why a call failed: more than of any line that a command printed, which
+/// may be part of it.
+pub const REASON_LINE_CHARS_MAX: usize = 4_200;
 
 /// Lines of one tool result that the model is shown.
 pub const TOOL_RESULT_LINES_MAX: usize = 2_000;

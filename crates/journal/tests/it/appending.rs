@@ -94,6 +94,7 @@ fn strings_over_the_limit_stand_once_in_a_blob_and_are_read_back_in_place() {
         status: ToolStatus::Completed,
         text: long,
         blocks: Vec::new(),
+        locations: Vec::new(),
     }
     .into();
     writer.append(entries([result.clone()]), NOW).unwrap();

@@ -39,6 +39,7 @@ impl SessionActor {
         (mailbox_sender, mailbox): (Mailbox, mpsc::Receiver<Box<Envelope>>),
         live_meta: LiveMeta,
     ) -> Self {
+        let patience = engine.limits.lsp;
         Self {
             id,
             resume: ResumeFile::new(engine.store.clone(), id),
@@ -68,6 +69,7 @@ impl SessionActor {
             system: None,
             conversation: None,
             seen: agent::Seen::default(),
+            languages: agent::LanguageServers::new(patience),
             verdicts: HashMap::new(),
             unable: HashMap::new(),
             question_deadlines: HashMap::new(),

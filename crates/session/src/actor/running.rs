@@ -56,6 +56,7 @@ impl SessionActor {
             .with_client(seat.clone())
             .with_web(self.engine.web.as_ref().map(Web::for_session))
             .with_shell(self.shell())
+            .with_languages(self.languages.clone())
             .with_progress(self.feed.progress().clone())
             .with_delegate(self.nursery(turn))
             .with_remote(remote)
@@ -233,6 +234,7 @@ impl SessionActor {
                     status: finished.status,
                     text: finished.text,
                     blocks: finished.blocks,
+                    locations: finished.locations,
                 };
                 let plan = finished.plan;
                 self.stage(Command::Finish { result, plan });

@@ -425,6 +425,7 @@ pub(super) fn result(call_id: domain::CallId, status: ToolStatus, text: &str) ->
         status,
         text: text.to_owned(),
         blocks: Vec::new(),
+        locations: Vec::new(),
     })
 }
 

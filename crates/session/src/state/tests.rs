@@ -96,6 +96,7 @@ fn command(line: &str, state: &SessionState) -> Command {
                 status: ToolStatus::Completed,
                 text: "done".to_owned(),
                 blocks: Vec::new(),
+                locations: Vec::new(),
             },
             plan: None,
         },

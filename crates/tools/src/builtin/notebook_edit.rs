@@ -20,7 +20,7 @@ struct Input {
     path: String,
     cell_id: String,
     #[serde(default)]
-    source: String,
+    source: Option<String>,
     #[serde(default)]
     kind: Option<CellKind>,
     #[serde(default)]
@@ -117,7 +117,7 @@ impl Input {
     /// The source of the cell after.
     fn new_source(&self) -> &str {
         match self.mode {
-            Mode::Replace | Mode::Insert => &self.source,
+            Mode::Replace | Mode::Insert => self.source.as_deref().unwrap_or_default(),
             Mode::Delete => "",
         }
     }
@@ -134,15 +134,17 @@ impl Change for Input {
     fn make(&self, text: &str) -> Made<OldSource, NotebookError> {
         let mut notebook = Notebook::parse(text)?;
         let id = self.cell_id.as_str();
+        // Emptying a cell must be meant.
+        let source = || self.source.as_deref().ok_or(NotebookError::NoSource);
         let old = match self.mode {
             Mode::Replace => {
                 let old = notebook.source(id)?;
-                notebook.replace(id, &self.source, self.kind)?;
+                notebook.replace(id, source()?, self.kind)?;
                 Some(old)
             }
             Mode::Insert => {
                 let kind = self.kind.unwrap_or(CellKind::Code);
-                notebook.insert(id, &self.source, kind)?;
+                notebook.insert(id, source()?, kind)?;
                 None
             }
             Mode::Delete => {

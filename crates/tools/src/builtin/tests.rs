@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Outcome, find};
 use crate::roots::Roots;
 
+mod attributes;
 mod commands;
 mod files;
 mod searching;
@@ -113,4 +114,24 @@ fn a_wrong_input_is_a_failed_call_that_says_what_is_wrong() {
     );
     let outcome = run(workspace.path(), "read", json!({"path": "private"}));
     assert_eq!(outcome.status, ToolStatus::Failed);
+    for shape in [json!(["a.txt"]), json!("a.txt"), json!(null), json!(5)] {
+        let outcome = run(workspace.path(), "read", shape);
+        assert!(outcome.text.contains("must be an object"), "{outcome:?}");
+    }
+}
+
+#[test]
+fn why_a_call_failed_is_short_and_plain_whatever_was_asked() {
+    let workspace = workspace();
+    let path = format!("\x1b[31m{}", "ß".repeat(50_000));
+    let outcome = run(workspace.path(), "read", json!({"path": path}));
+    assert_eq!(outcome.status, ToolStatus::Failed);
+    assert!(outcome.text.len() < 10_000, "{}", outcome.text.len());
+    assert!(!outcome.text.contains('\x1b'));
+    assert!(outcome.text.contains("ß … ß"), "{}", outcome.text);
+    assert!(
+        outcome.text.ends_with("the system refused it."),
+        "{}",
+        outcome.text
+    );
 }

@@ -9,6 +9,7 @@ use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 
+use super::attributes::Attributes;
 use super::{PathError, Roots, open_root, real_path, without_detours};
 
 /// Which version of which file: one that is replaced or written is another.
@@ -54,6 +55,9 @@ pub enum WriteError {
     /// A new file in its place would belong to us.
     #[error("it belongs to somebody else, and could not be given back to them")]
     Owner,
+    /// A new file in its place would be open to others than it is.
+    #[error("its access list could not be kept")]
+    AccessList,
 }
 
 impl From<io::Error> for WriteError {
@@ -66,7 +70,7 @@ impl From<io::Error> for WriteError {
 struct Target {
     directory: OwnedFd,
     name: OsString,
-    there: Option<Stat>,
+    there: Option<(Stat, Attributes)>,
 }
 
 impl Roots {
@@ -140,10 +144,11 @@ impl Roots {
         if (again.st_dev, again.st_ino) != (stat.st_dev, stat.st_ino) {
             return Err(WriteError::Changed);
         }
+        let attributes = Attributes::of(file).map_err(|_| WriteError::AccessList)?;
         Ok(Target {
             directory,
             name,
-            there: Some(again),
+            there: Some((again, attributes)),
         })
     }
 
@@ -183,7 +188,8 @@ fn parents_of(path: &Path) -> impl Iterator<Item = &Path> {
 }
 
 impl Target {
-    /// Writes a new file beside it, which looks like the one that is there: its mode, its owner.
+    /// Writes a new file beside it, which looks like the one that is there: its mode, its owner,
+    /// what is attached to it.
     fn write_beside(&self, name: &str, content: &[u8]) -> Result<(), WriteError> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -191,7 +197,7 @@ impl Target {
         let made = rustix::fs::openat(&self.directory, name, flags, first);
         let mut file = File::from(made.map_err(io::Error::from)?);
         file.write_all(content)?;
-        if let Some(there) = &self.there {
+        if let Some((there, attributes)) = &self.there {
             let own = file.metadata()?;
             let owner = (own.uid() != there.st_uid).then(|| Uid::from_raw(there.st_uid));
             let group = (own.gid() != there.st_gid).then(|| Gid::from_raw(there.st_gid));
@@ -200,6 +206,8 @@ impl Target {
             }
             let mode = Mode::from_raw_mode(there.st_mode & 0o777);
             rustix::fs::fchmod(&file, mode).map_err(io::Error::from)?;
+            let given = attributes.give_to(&file);
+            given.map_err(|_| WriteError::AccessList)?;
         }
         Ok(file.sync_all()?)
     }

@@ -12,6 +12,15 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use super::cage::Cage;
 use super::supervisor::{PROGRAM_ARGUMENT, ProgramOrder};
 
+/// What such a program reads.
+pub type PipedInput = ChildStdin;
+
+/// What it prints.
+pub type PipedOutput = ChildStdout;
+
+/// What it complains about.
+pub type PipedComplaints = ChildStderr;
+
 /// A program to run, and in what.
 #[derive(Clone, Copy, Debug)]
 pub struct PipedProgram<'a> {

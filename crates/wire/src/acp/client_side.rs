@@ -264,6 +264,7 @@ pub fn terminal_update(session: SessionId, call: &CallId, terminal: &str) -> Opt
         tool_call_id: call,
         status: "in_progress",
         content: vec![ToolContent::Stored(content)],
+        locations: &[],
         raw_output: None,
         meta: None,
     };

@@ -130,6 +130,7 @@ pub fn tool_progress(session: SessionId, call: &CallId, text: &str) -> Option<St
         tool_call_id: call,
         status: "in_progress",
         content: vec![content],
+        locations: &[],
         raw_output: None,
         meta: None,
     };
@@ -143,6 +144,7 @@ fn working(linked: &ChildLinked, child: SessionId) -> Update<'_> {
         tool_call_id: &linked.call_id,
         status: "in_progress",
         content: Vec::new(),
+        locations: &[],
         raw_output: None,
         meta: Some(json!({"fastness": {"agent": agent}})),
     }
@@ -204,6 +206,8 @@ pub(super) enum Update<'a> {
         status: &'static str,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         content: Vec<ToolContent<'a>>,
+        #[serde(skip_serializing_if = "<[_]>::is_empty")]
+        locations: &'a [ToolLocation],
         #[serde(skip_serializing_if = "Option::is_none")]
         raw_output: Option<Value>,
         #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -365,6 +369,7 @@ fn tool_call_update(result: &ToolResult) -> Update<'_> {
             .into_iter()
             .chain(stored.map(ToolContent::Stored))
             .collect(),
+        locations: &result.locations,
         // ACP knows only two ways to end; ours are told apart here.
         raw_output: Some(json!({"status": result.status})),
         meta: None,

@@ -225,6 +225,7 @@ fn events() -> Vec<Event> {
         status,
         text: text.into(),
         blocks,
+        locations: vec![],
     };
     vec![
         user_message(vec![
@@ -348,6 +349,7 @@ fn every_outcome_but_completed_is_failed_and_says_how() {
             status,
             text: String::new(),
             blocks: vec![],
+            locations: vec![],
         });
         let frame = value(&updates(&result)[0]);
         let update = &frame["params"]["update"];

@@ -32,6 +32,7 @@ impl World {
             status: ToolStatus::Completed,
             text: output(tokens),
             blocks: Vec::new(),
+            locations: Vec::new(),
         });
         self
     }

@@ -324,6 +324,7 @@ impl World {
             status: finished.status,
             text: finished.text,
             blocks: Vec::new(),
+            locations: Vec::new(),
         });
         // A turn that was cancelled meanwhile does not wait for it.
         let _ = finished.stored.send(());

@@ -132,6 +132,7 @@ fn a_task_under_way_may_have_run_also_while_somebody_is_asked() {
         status: ToolStatus::Unknown,
         text: String::new(),
         blocks: Vec::new(),
+        locations: Vec::new(),
     }
     .into();
     assert!(events.contains(&ended), "{events:?}");

@@ -30,6 +30,9 @@ impl RunsCommands for Bash {
 }
 
 async fn run(input: &Input, call: &ShellCall) -> Outcome {
+    if input.command.contains('\0') {
+        return Outcome::failed("The command could not be started: it contains a NUL character.");
+    }
     let cwd = match directory(input, call).await {
         Ok(cwd) => cwd,
         Err(error) => {
