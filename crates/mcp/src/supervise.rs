@@ -138,10 +138,11 @@ mod tests {
     use super::{Phase, Supervision};
 
     fn wait(supervision: &Supervision, now: Instant) -> Duration {
-        match supervision.phase() {
-            Phase::BackingOff { until } => until - now,
-            other => panic!("it does not back off: {other:?}"),
-        }
+        let phase = supervision.phase();
+        let Phase::BackingOff { until } = phase else {
+            panic!("it does not back off: {phase:?}");
+        };
+        until - now
     }
 
     #[test]

@@ -68,7 +68,6 @@ async fn everything(speech: &str) -> (String, tokio::process::Child) {
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
         free.local_addr().unwrap().port()
     };
-    #[expect(clippy::disallowed_methods, reason = "a server that a test needs")]
     let mut node = tokio::process::Command::new("node");
     let child = node
         .arg(program)

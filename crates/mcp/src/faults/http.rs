@@ -56,7 +56,7 @@ async fn a_call_is_answered_as_json_and_as_events_on_kept_connections() {
         let number = counted.fetch_add(1, Ordering::SeqCst);
         async move {
             let said = result(&request.body["id"], &number.to_string());
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 say(&mut connection, "200 OK", &said).await;
                 return Some(connection);
             }
