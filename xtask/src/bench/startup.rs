@@ -16,7 +16,7 @@ use crate::Failure;
 const STARTS: usize = 20;
 
 /// Time in which a program that has just become ready puts its house in order.
-const SETTLE: Duration = Duration::from_millis(300);
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
     let folder = plan.scratch()?;

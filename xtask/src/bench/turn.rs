@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, Line, Pipes, Socket, connect};
 use super::program::{Running, Server, acp_model, serve_model};
+use super::startup::SETTLE;
 use super::table::{Row, Samples, Table, mebibytes, time};
 use super::{Group, Plan};
 use crate::Failure;
@@ -92,6 +93,7 @@ fn overhead<L: Line>(
     table: &mut Table,
 ) -> Result<(), Failure> {
     let folder = plan.scratch()?;
+    thread::sleep(SETTLE);
     let idle = running.resident_bytes()?;
     let mut floor = Floor::connect(model)?;
     let (mut turns, mut bare) = (Vec::new(), Vec::new());

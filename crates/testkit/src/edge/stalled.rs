@@ -35,11 +35,12 @@ const GROWTH_MAX: u64 = 64 * 1024 * 1024;
 pub async fn stalled(binary: &Path, messages: usize) -> Outcome {
     let server = Program::serve_in(home(binary, messages)).await;
     let mut neighbour = RawSocket::initialized(&server).await;
+    let mut client = AcpClient::connect_ws(&server).await.without_oracle();
+    // There from the beginning, so that the neighbour asks for the same all the time.
+    let session = client.new_session().await;
     waits(&mut neighbour, 1_000).await;
     let alone = p99(waits(&mut neighbour, 3_000).await);
     let before = server.resident_bytes();
-    let mut client = AcpClient::connect_ws(&server).await.without_oracle();
-    let session = client.new_session().await;
     client.start_prompt(&session, "go").await;
     // From here on it reads nothing.
     let (mut all, mut grown, mut written) = (Vec::new(), 0, false);
