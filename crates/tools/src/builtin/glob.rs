@@ -1,6 +1,6 @@
 //! `glob`: files by their path.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use domain::event::ToolKind;
@@ -79,12 +79,12 @@ impl RunsHere for Glob {
 fn find(root: &SearchRoot, wanted: &Wanted) -> (Vec<PathBuf>, Reach) {
     let found = Mutex::new(Vec::new());
     let reach = search::walk(root, wanted.names_hidden, || {
-        |rest: PathBuf| {
-            if !wanted.has(&rest) {
+        |rest: &Path| {
+            if !wanted.has(rest) {
                 return Next::GoOn;
             }
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            found.push(rest);
+            found.push(rest.to_owned());
             match found.len() < GLOB_FOUND_MAX {
                 true => Next::GoOn,
                 false => Next::Stop,
@@ -92,7 +92,7 @@ fn find(root: &SearchRoot, wanted: &Wanted) -> (Vec<PathBuf>, Reach) {
         }
     });
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_unstable();
+    found.sort_unstable_by(|one: &PathBuf, other| search::by_path(one, other));
     (found, reach)
 }
 

@@ -3,7 +3,7 @@
 mod lines;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use domain::event::ToolKind;
@@ -129,12 +129,12 @@ fn in_tree(
     let reach = search::walk(root, with_hidden, || {
         let mut searcher = input.searcher();
         let all = &all;
-        move |rest: PathBuf| {
-            if wanted.is_some_and(|wanted| !wanted.has(&rest)) {
+        move |rest: &Path| {
+            if wanted.is_some_and(|wanted| !wanted.has(rest)) {
                 return Next::GoOn;
             }
             // What went meanwhile, or became something else, has no lines.
-            let Ok(file) = root.open(&rest) else {
+            let Ok(file) = root.open(rest) else {
                 return Next::GoOn;
             };
             let lines = Lines::of(&mut searcher, matcher, &file);
@@ -143,6 +143,7 @@ fn in_tree(
             }
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
             all.1 += lines.bytes();
+            let rest = rest.to_owned();
             all.0.push(Found { rest, lines });
             match all.1 < GREP_FOUND_BYTES_MAX {
                 true => Next::GoOn,
@@ -151,7 +152,7 @@ fn in_tree(
         }
     });
     let (mut found, _) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_unstable_by(|one, other| one.rest.cmp(&other.rest));
+    found.sort_unstable_by(|one: &Found, other| search::by_path(&one.rest, &other.rest));
     (found, reach)
 }
 

@@ -1,13 +1,15 @@
 //! What `glob` and `grep` have in common: walking a tree side by side, as ripgrep does, within
 //! bounds.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use domain::limits::{SEARCH_THREADS_MAX, SEARCH_TIME_MAX};
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::{WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkBuilder, WalkState};
 
 use crate::roots::SearchRoot;
 
@@ -59,7 +61,7 @@ pub(super) enum Next {
 
 /// Hands every file beneath `root` that is not ignored to what `visitor` makes, one for each
 /// thread. Paths are those from `root`. Links are neither followed nor handed over.
-pub(super) fn walk<'a, V: FnMut(PathBuf) -> Next + Send + 'a>(
+pub(super) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
     root: &SearchRoot,
     with_hidden: bool,
     mut visitor: impl FnMut() -> V,
@@ -68,16 +70,19 @@ pub(super) fn walk<'a, V: FnMut(PathBuf) -> Next + Send + 'a>(
     let is_cut = AtomicBool::new(false);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let hidden = root.hidden_paths();
-    let is_visible = move |path: &Path| {
-        let is_git = path.file_name().is_some_and(|name| name == ".git");
-        !is_git && !hidden.iter().any(|hidden| path.starts_with(hidden))
+    let is_visible = move |entry: &DirEntry| {
+        let path = entry.path();
+        // Comparing parts is dear, and there are many files.
+        let begins = |hidden: &PathBuf| bytes(path).starts_with(bytes(hidden));
+        let is_hidden = |hidden: &PathBuf| begins(hidden) && path.starts_with(hidden);
+        entry.file_name() != ".git" && !hidden.iter().any(is_hidden)
     };
     let walker = WalkBuilder::new(root.real())
         .hidden(!with_hidden)
         // A file of the person's own settings, found by the environment, which is not ours to read.
         .git_global(false)
         .threads(threads.min(SEARCH_THREADS_MAX))
-        .filter_entry(move |entry| is_visible(entry.path()))
+        .filter_entry(is_visible)
         .build_parallel();
     walker.run(|| {
         let mut visit = visitor();
@@ -92,16 +97,15 @@ pub(super) fn walk<'a, V: FnMut(PathBuf) -> Next + Send + 'a>(
                 return WalkState::Quit;
             }
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            let rest = entry.path().strip_prefix(root.real());
-            match rest {
-                Ok(rest) if is_file => match visit(rest.to_owned()) {
+            match beneath(root.real(), entry.path()) {
+                Some(rest) if is_file => match visit(rest) {
                     Next::GoOn => WalkState::Continue,
                     Next::Stop => {
                         is_cut.store(true, Ordering::Relaxed);
                         WalkState::Quit
                     }
                 },
-                Ok(_) | Err(_) => WalkState::Continue,
+                Some(_) | None => WalkState::Continue,
             }
         })
     });
@@ -112,6 +116,30 @@ pub(super) fn walk<'a, V: FnMut(PathBuf) -> Next + Send + 'a>(
     }
 }
 
+/// What comes after `root` in a path that was made of it.
+fn beneath<'a>(root: &Path, path: &'a Path) -> Option<&'a Path> {
+    let rest = bytes(path).strip_prefix(bytes(root))?;
+    let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+    Some(Path::new(OsStr::from_bytes(rest)))
+}
+
+/// The order of paths, part by part as [`Path`] has it, but found by their bytes: results are
+/// thousands, and comparing parts is many times as dear.
+pub(super) fn by_path(one: &Path, other: &Path) -> std::cmp::Ordering {
+    let (one, other) = (bytes(one), bytes(other));
+    // What ends a part comes before whatever could go on with it.
+    let rank = |byte: u8| if byte == b'/' { 0 } else { byte };
+    let differ = one.iter().zip(other).find(|(one, other)| one != other);
+    match differ {
+        Some((one, other)) => rank(*one).cmp(&rank(*other)),
+        None => one.len().cmp(&other.len()),
+    }
+}
+
+fn bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_bytes()
+}
+
 /// A path found beneath `start`, as the model can use it.
 pub(super) fn shown(start: &str, rest: &Path) -> String {
     let start = start.trim_end_matches('/');
@@ -119,5 +147,33 @@ pub(super) fn shown(start: &str, rest: &Path) -> String {
     match start {
         "" | "." => rest.into_owned(),
         start => format!("{start}/{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::{beneath, by_path};
+
+    #[test]
+    fn paths_are_ordered_as_their_parts_are() {
+        let names = [
+            "a", "a-b", "a.b", "a/b", "a/b/c", "ab", "a\u{1}", "A", "ß", "a/-", "-/a",
+        ];
+        let mut ours: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+        let mut theirs = ours.clone();
+        ours.sort_by(|one, other| by_path(one, other));
+        theirs.sort();
+        assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn what_lies_beneath_is_told_from_there() {
+        let rest = |root, path| beneath(Path::new(root), Path::new(path)).map(Path::to_path_buf);
+        assert_eq!(rest("/a/b", "/a/b/c/d"), Some("c/d".into()));
+        assert_eq!(rest("/", "/a"), Some("a".into()));
+        assert_eq!(rest("/a", "/a"), Some("".into()));
+        assert_eq!(rest("/a", "/b"), None);
     }
 }

@@ -29,8 +29,8 @@ const CASES: [(&str, &str, &[&str]); 4] = [
     ),
     (
         "grep for an expression",
-        r#"{"tool": "grep", "pattern": "(?i)item_[0-9]*77\\b"}"#,
-        &["-n", r"(?i)item_[0-9]*77\b"],
+        r#"{"tool": "grep", "pattern": "(?i)item_[0-9]*77_1\\b"}"#,
+        &["-n", r"(?i)item_[0-9]*77_1\b"],
     ),
     (
         "grep in one kind of file",
