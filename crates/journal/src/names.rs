@@ -24,10 +24,18 @@ pub(crate) struct Names {
 
 impl Names {
     /// The names of all sessions in `storage`, sorted.
-    pub(crate) fn get(&self, storage: &dyn Storage, now: Timestamp) -> io::Result<Arc<[SessionId]>> {
+    pub(crate) fn get(
+        &self,
+        storage: &dyn Storage,
+        now: Timestamp,
+    ) -> io::Result<Arc<[SessionId]>> {
         // Asked before the names are read, so whatever comes after that shows.
         let changed = storage.changed_at("")?;
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         if let Some((at, names)) = kept
             && changed == Some(at)
         {
