@@ -57,7 +57,21 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     let _log = logging::start(settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let mut builder = match cli.command {
+        Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+        // One client at a time: a second thread would be woken for nothing. What computes or waits
+        // for the disk has threads of its own.
+        Command::Doctor(_)
+        | Command::Ask(_)
+        | Command::Fetch(_)
+        | Command::Mcp(_)
+        | Command::Open(_)
+        | Command::Acp(_)
+        | Command::Approve(_)
+        | Command::Sessions(_)
+        | Command::Token(_) => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()
         .build()
