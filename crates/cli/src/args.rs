@@ -301,6 +301,12 @@ pub(crate) enum McpAction {
     /// Start each server, ask for its tools, and say how it went.
     #[command(after_help = "Example:\n  fastness mcp list")]
     List,
+    /// Do what the conformance suite of MCP expects of a client.
+    #[command(hide = true)]
+    Conformance {
+        /// The suite's server.
+        url: String,
+    },
 }
 
 /// `fastness token`.
