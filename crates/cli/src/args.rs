@@ -3,6 +3,9 @@
 //! Nothing here reads the environment; [`crate::settings`] puts flags, environment and defaults
 //! together.
 
+mod sessions;
+mod setup;
+
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,6 +14,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use domain::SessionId;
 use tracing::level_filters::LevelFilter;
+
+pub(crate) use sessions::{ExportFormat, SessionsAction, SessionsArgs};
+pub(crate) use setup::{CompletionsArgs, InitArgs, ManArgs};
 
 /// An agent server: durable, shared AI sessions over stdio, WebSocket and HTTP.
 #[derive(Debug, Parser)]
@@ -63,7 +69,13 @@ pub(crate) enum Command {
         Exit code 3 means that every tool call of the answer was denied because no --allow rule \
         covered it.")]
     Ask(AskArgs),
-    /// Check model, data directory, disk, server and project, and say what to do.
+    /// Print what a shell needs to complete our commands and flags.
+    #[command(after_help = "Examples:\n  \
+        fastness completions bash > ~/.local/share/bash-completion/completions/fastness\n  \
+        fastness completions zsh > ~/.zfunc/_fastness\n  \
+        fastness completions fish > ~/.config/fish/completions/fastness.fish")]
+    Completions(CompletionsArgs),
+    /// Check settings, model, sandbox, store, server, editors and tool servers, and say what to do.
     #[command(after_help = "Example:\n  fastness doctor --model openai-chat:local")]
     Doctor(DoctorArgs),
     /// Fetch a page through the guard and print it as Markdown.
@@ -73,6 +85,19 @@ pub(crate) enum Command {
         fastness fetch --allow 127.0.0.1:3000 http://127.0.0.1:3000/\n\n\
         Exit code 3 means that a rule refused the address; nothing was sent to it.")]
     Fetch(FetchArgs),
+    /// Tell an editor how to start us, and show the change before it is made.
+    #[command(after_help = "Examples:\n  \
+        fastness init zed\n  \
+        fastness init --dry-run\n  \
+        fastness init vscode --spawn --yes\n  \
+        fastness init zed --remove\n\n\
+        What was in the editor's file stays, with its comments; a copy of it is kept beside it.")]
+    Init(InitArgs),
+    /// Print the manual page.
+    #[command(after_help = "Examples:\n  \
+        fastness man | man -l -\n  \
+        fastness man --dir ~/.local/share/man/man1")]
+    Man(ManArgs),
     /// Look at the servers of tools that sessions here would have.
     #[command(after_help = "Example:\n  fastness mcp list\n\n\
         Servers are named in [mcp.NAME] of config.toml or fastness.toml, or in .mcp.json; those of a \
@@ -275,16 +300,6 @@ pub(crate) struct DoctorArgs {
     pub(crate) common: CommonArgs,
 }
 
-/// `fastness sessions`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct SessionsArgs {
-    #[command(flatten)]
-    pub(crate) common: CommonArgs,
-    /// What to do with them.
-    #[command(subcommand)]
-    pub(crate) action: SessionsAction,
-}
-
 /// `fastness mcp`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct McpArgs {
@@ -348,94 +363,6 @@ pub(crate) enum TokenAction {
     },
 }
 
-/// What can be done with stored sessions.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum SessionsAction {
-    /// List all sessions, newest first; with --cwd those of one directory.
-    #[command(after_help = "Example:\n  fastness sessions list --cwd . --json")]
-    List {
-        /// Print one JSON array instead of a table.
-        #[arg(long)]
-        json: bool,
-        /// List those of sub-agents too, each below the session that it worked for.
-        #[arg(long)]
-        agents: bool,
-    },
-    /// Show what was said and done: messages, tool calls, and which event allowed each run.
-    #[command(after_help = "Example:\n  fastness sessions show 3f2a | less -R")]
-    Show {
-        /// The session, or the first characters of its id.
-        id: String,
-    },
-    /// Show the newest events; with -f go on as they come.
-    #[command(after_help = "Example:\n  fastness sessions tail -f 3f2a")]
-    Tail {
-        /// The session, or the first characters of its id.
-        id: String,
-        /// Keep following until Ctrl-C.
-        #[arg(short, long)]
-        follow: bool,
-        /// How many events to begin with.
-        #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10)]
-        lines: u64,
-    },
-    /// Print the whole session in a form for others.
-    #[command(after_help = "Examples:\n  \
-        fastness sessions export 3f2a > session.md\n  \
-        fastness sessions export 3f2a --format html > session.html\n  \
-        fastness sessions export 3f2a --format json | jq length")]
-    Export {
-        /// The session, or the first characters of its id.
-        id: String,
-        /// The form: a document to read, one JSON array of events, or a page that stands alone.
-        #[arg(long, value_name = "FORMAT", default_value = "markdown")]
-        format: ExportFormat,
-    },
-    /// Begin a new session as a copy of another's first events; prints its id.
-    #[command(after_help = "Example:\n  fastness sessions fork 3f2a --at 12\n\n\
-        Inside a turn, --at means the end of the last finished turn before it.")]
-    Fork {
-        /// The session, or the first characters of its id.
-        id: String,
-        /// The last event to copy.
-        #[arg(long, value_name = "SEQ")]
-        at: u64,
-    },
-    /// Delete a session for good; its id is never used again.
-    #[command(after_help = "Example:\n  fastness sessions delete 3f2a --yes")]
-    Delete {
-        /// The session, or the first characters of its id.
-        id: String,
-        /// Do not ask first, as it does on a terminal.
-        #[arg(short, long)]
-        yes: bool,
-    },
-    /// Find the events that hold all of these words, in any case.
-    #[command(after_help = "Example:\n  fastness sessions search deadline exceeded")]
-    Search {
-        /// The words.
-        #[arg(required = true)]
-        words: Vec<String>,
-    },
-    /// Check every journal; fails if one is damaged before its end.
-    #[command(after_help = "Example:\n  fastness sessions verify\n\n\
-        A torn end is the trace of a crash: nothing that was acknowledged is missing, and the next \
-        start cuts it off. Damage in the middle is reported with the first event that cannot be \
-        believed, and the exit code is 1.")]
-    Verify,
-}
-
-/// The forms in which a session can be printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// A document to read.
-    Markdown,
-    /// One JSON array of events.
-    Json,
-    /// A page that stands alone.
-    Html,
-}
-
 /// Where sessions are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Store {
@@ -460,8 +387,11 @@ impl Command {
             Self::Acp(args) => &args.common,
             Self::Approve(args) => &args.common,
             Self::Ask(args) => &args.common,
+            Self::Completions(args) => &args.common,
             Self::Doctor(args) => &args.common,
             Self::Fetch(args) => &args.common,
+            Self::Init(args) => &args.common,
+            Self::Man(args) => &args.common,
             Self::Mcp(args) => &args.common,
             Self::Open(args) => &args.common,
             Self::Sessions(args) => &args.common,
@@ -474,10 +404,13 @@ impl Command {
         match self {
             Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
+            Self::Init(args) => Some(&args.server),
             Self::Serve(_)
             | Self::Approve(_)
+            | Self::Completions(_)
             | Self::Doctor(_)
             | Self::Fetch(_)
+            | Self::Man(_)
             | Self::Mcp(_)
             | Self::Open(_)
             | Self::Sessions(_)

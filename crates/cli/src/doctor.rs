@@ -1,7 +1,10 @@
 //! `fastness doctor`: what works, what does not, and what to do about it.
 
+mod editors;
 mod project;
+mod reach;
 mod sandbox;
+mod servers;
 
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -11,6 +14,7 @@ use std::time::Duration;
 
 use agent::project::Project;
 use domain::Limits;
+use journal::FileStore;
 use llm::Catalog;
 use rustix::fs::{Access, access, statvfs};
 use serde_json::Value;
@@ -18,6 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::render::{Exit, Palette, one_line};
+use crate::serve::announcement::running;
 use crate::settings::Settings;
 
 /// How long the server may take to say that it is well: it does nothing else for that.
@@ -30,14 +35,19 @@ const SERVER_FILE_BYTES_MAX: u64 = 4 * 1024;
 /// # Errors
 /// If the table cannot be printed.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let mut checks = models(settings).await;
+    let mut checks = vec![configuration(settings)];
+    checks.extend(models(settings).await);
     checks.extend([
         data_dir(&settings.data_dir),
+        store(&settings.data_dir),
         disk(&settings.data_dir, &settings.limits),
         sandbox::check(settings).await,
         server(&settings.data_dir).await,
     ]);
-    checks.extend(project::checks(&seen(settings)));
+    checks.extend(editors::checks(settings));
+    let project = seen(settings);
+    checks.extend(project::checks(&project));
+    checks.extend(servers::checks(settings, project).await);
     let table = table(&checks, Palette::stdout(&settings.environment));
     io::stdout().write_all(table.as_bytes())?;
     let is_broken = checks.iter().any(|check| check.state == State::Broken);
@@ -92,6 +102,23 @@ impl Check {
     }
 }
 
+/// Which file the settings come from. One that is wrong has ended the program before this.
+fn configuration(settings: &Settings) -> Check {
+    let check = |state, finding| Check::new("settings", state, finding);
+    let Some(folder) = &settings.operator.config_dir else {
+        return check(
+            State::Noted,
+            "defaults; there is no home directory".to_owned(),
+        );
+    };
+    let path = folder.join("config.toml");
+    match path.is_file() {
+        true => check(State::Fine, path.display().to_string()),
+        false => check(State::Noted, "defaults".to_owned())
+            .advice(format!("to change them for good, write {}", path.display())),
+    }
+}
+
 /// Which model answers and why, and what it could be changed to.
 async fn models(settings: &Settings) -> Vec<Check> {
     let choice = match llm::choose(settings.model.clone()).await {
@@ -116,6 +143,7 @@ async fn models(settings: &Settings) -> Vec<Check> {
     let others = options.iter().map(|option| option.spec.as_str());
     let others: Vec<&str> = others.filter(|spec| *spec != label).collect();
     let mut checks = vec![check];
+    checks.extend(reach::check(label, settings).await);
     if !others.is_empty() {
         checks.push(Check::new("other models", State::Fine, others.join(", ")));
     }
@@ -153,6 +181,20 @@ fn data_dir(path: &Path) -> Check {
     }
 }
 
+/// What is stored. Whether each journal is whole takes longer than a look.
+fn store(data_dir: &Path) -> Check {
+    let check = |state, finding| Check::new("store", state, finding);
+    if !data_dir.join("sessions").is_dir() {
+        return check(State::Fine, "no sessions yet".to_owned());
+    }
+    let listed = FileStore::open(data_dir).and_then(|store| store.list());
+    match listed {
+        Ok(sessions) => check(State::Fine, format!("{} sessions", sessions.len())),
+        Err(error) => check(State::Broken, format!("it cannot be read: {error}"))
+            .advice("`fastness sessions verify` says which session is damaged"),
+    }
+}
+
 fn disk(data_dir: &Path, limits: &Limits) -> Check {
     let place = existing_ancestor(data_dir).unwrap_or(data_dir);
     let check = |state, finding| Check::new("disk", state, finding);
@@ -179,7 +221,9 @@ async fn server(data_dir: &Path) -> Check {
         return check(State::Noted, "not running".to_owned()).advice(start);
     };
     let is_well = tokio::time::timeout(HEALTH_WAIT, is_healthy(&url)).await;
-    if matches!(is_well, Ok(Ok(true))) {
+    // One that speaks TLS holds the lock that says it runs; that is as good.
+    let is_held = url.starts_with("https://") && running(data_dir).is_some();
+    if is_held || matches!(is_well, Ok(Ok(true))) {
         return check(State::Fine, format!("running at {url}"));
     }
     let finding = format!("not running (it was at {url}, and does not answer)");

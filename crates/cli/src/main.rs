@@ -7,7 +7,9 @@ mod ask;
 mod doctor;
 mod engine;
 mod fetch;
+mod init;
 mod logging;
+mod manual;
 mod open;
 mod reach;
 mod render;
@@ -47,6 +49,9 @@ fn main() -> ExitCode {
         return code;
     }
     let cli = Cli::parse_or_exit();
+    if let Some(code) = manual::answer(&cli.command) {
+        return code;
+    }
     let environment = Environment::of_process();
     let shown = environment.as_ref().cloned().unwrap_or_default();
     let outcome = environment
@@ -89,6 +94,9 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
             Some(_) => ask::run(remote(settings).await?, args, settings, None).await,
             None => ask_here(args, settings).await,
         },
+        // Answered before there were settings.
+        Command::Completions(_) | Command::Man(_) => Ok(ExitCode::SUCCESS),
+        Command::Init(args) => init::run(args, settings),
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,
         Command::Mcp(args) => servers::run(args, settings).await,

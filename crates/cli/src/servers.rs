@@ -5,6 +5,7 @@ mod conformance;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use agent::project::Project;
 use mcp::{Phase, ServerReport, Servers};
 use tools::remote::RemoteHome;
 use tools::roots::Roots;
@@ -37,14 +38,7 @@ async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
     for notice in project.notices() {
         writeln!(io::stderr(), "{}", one_line(&notice))?;
     }
-    let (_, guard) = web::web(settings, &[])?;
-    let hub = Servers::new(guard).hub(RemoteHome {
-        roots: Roots::new(settings.cwd.clone(), Vec::new(), place.hidden),
-        shell: Some(engine::shell(settings, &settings.data_dir)),
-        named: project.servers,
-    });
-    hub.begun().await;
-    let reports = hub.reports();
+    let reports = tried(settings, project).await?;
     let palette = Palette::stdout(&settings.environment);
     let mut text = String::new();
     for report in &reports {
@@ -57,6 +51,25 @@ async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
         false => Exit::Failure,
     }
     .into())
+}
+
+/// How each of a project's servers does when it is started, as a session would.
+///
+/// # Errors
+/// If the network's settings cannot be used.
+pub(crate) async fn tried(
+    settings: &Settings,
+    project: Project,
+) -> anyhow::Result<Vec<ServerReport>> {
+    let (_, guard) = web::web(settings, &[])?;
+    let hidden = settings.data_dir.canonicalize().into_iter().collect();
+    let hub = Servers::new(guard).hub(RemoteHome {
+        roots: Roots::new(settings.cwd.clone(), Vec::new(), hidden),
+        shell: Some(engine::shell(settings, &settings.data_dir)),
+        named: project.servers,
+    });
+    hub.begun().await;
+    Ok(hub.reports())
 }
 
 fn lines(report: &ServerReport, palette: Palette) -> String {

@@ -53,6 +53,7 @@ mod sandbox;
 mod serve;
 mod sessions;
 mod sessions_cli;
+mod setup;
 mod stability;
 mod streamable;
 mod support;
