@@ -4,6 +4,7 @@ mod acp;
 mod approve;
 mod args;
 mod ask;
+mod chat;
 mod doctor;
 mod engine;
 mod fetch;
@@ -75,6 +76,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
             Some(_) => ask::run(remote(settings).await?, args, settings, None).await,
             None => ask_here(args, settings).await,
         },
+        Command::Chat(args) => chat::run(args, settings).await,
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,
         Command::Mcp(args) => servers::run(args, settings).await,
@@ -104,7 +106,7 @@ async fn remote(settings: &Settings) -> anyhow::Result<Client> {
     Ok(Client::connect(transport, client_settings(settings)).await?)
 }
 
-fn client_settings(settings: &Settings) -> ClientSettings {
+pub(crate) fn client_settings(settings: &Settings) -> ClientSettings {
     ClientSettings {
         limits: settings.limits.clone(),
         name: "fastness",
