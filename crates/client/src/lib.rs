@@ -43,6 +43,7 @@ mod message;
 mod prompt;
 mod transport;
 mod update;
+mod watch;
 mod websocket;
 mod writer;
 
@@ -53,3 +54,4 @@ pub use lasting::{Dialer, LinkState};
 pub use prompt::{Ask, PromptEnd, PromptEvent, PromptStream};
 pub use transport::{FrameIn, FrameOut, Heartbeat, Pipe, Transport};
 pub use update::{ToolCall, Update};
+pub use watch::{Watch, WatchEvent};
