@@ -35,6 +35,7 @@ fn connector(url: String, speech: Speech, named_by: NamedBy) -> Connector {
         url,
         headers: Vec::new(),
         speech,
+        client: None,
     };
     let server = ToolServer::new("s", ServerWay::Url(at), named_by);
     servers.connector(&server, &std::sync::Arc::new(home))

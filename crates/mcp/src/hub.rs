@@ -157,6 +157,7 @@ impl RemoteTools for Hub {
         self.keep(wanted);
         let kept = lock(&self.kept);
         let waits = kept.values().map(|kept| {
+            kept.look_again();
             let wait = match kept.server.is_required {
                 true => MCP_START_WAIT * 2,
                 false => MCP_GRACE,
@@ -279,6 +280,8 @@ fn words(status: &Status) -> String {
         Phase::BackingOff { .. } => format!("it failed and will be tried again: {why}"),
         Phase::Failed { .. } => format!("it failed too often: {why}"),
         Phase::Disabled => format!("it cannot be used: {why}"),
+        // It says itself what to do.
+        Phase::LoginNeeded => why.to_owned(),
     }
 }
 

@@ -9,6 +9,7 @@
 //! * [`link`]: one connection, on which every request ends once: by a result, an error of the server,
 //!   its deadline, a cancellation, or the end of the connection.
 //! * [`supervise`] and [`keeper`]: what to do when a connection ends (rules), and the task that does it.
+//! * [`oauth`]: logins to servers that want to know who asks.
 //! * [`hub`]: the servers of one session, as the [`RemoteTools`](tools::remote::RemoteTools) that turns
 //!   see; [`Servers`] makes one for each session.
 
@@ -23,7 +24,9 @@ mod hub;
 mod keeper;
 mod life;
 mod link;
+mod logins;
 mod names;
+mod oauth;
 mod outcome;
 mod supervise;
 mod transport;
@@ -32,4 +35,5 @@ pub use connect::Servers;
 pub use error::{CallError, ConnectError};
 pub use hub::{Hub, ServerReport};
 pub use names::{offered_name, server_key};
+pub use oauth::LoginError;
 pub use supervise::Phase;

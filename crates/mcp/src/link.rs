@@ -16,6 +16,7 @@ use rmcp::service::{
     RunningService, ServiceError,
 };
 use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::AuthRequiredError;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -158,6 +159,11 @@ impl Link {
                 message: quoted(&error.message),
             };
         }
+        if let ServiceError::TransportSend(error) = &error
+            && let Some(hint) = login_hint(&*error.error)
+        {
+            return CallError::LoginNeeded(hint);
+        }
         if let (ServiceError::TransportSend(error), false) = (&error, self.life.is_over()) {
             return CallError::Closed(quoted(&error.error.to_string()));
         }
@@ -231,6 +237,18 @@ impl Drop for Abandoned {
             });
         }
     }
+}
+
+/// What must be done, if `error` says that the server does not let us in.
+fn login_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(needed) = error.downcast_ref::<AuthRequiredError>() {
+            return Some(needed.www_authenticate_header.clone());
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// Why a server did not begin.

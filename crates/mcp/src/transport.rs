@@ -14,7 +14,8 @@ use std::io;
 use domain::limits::MCP_WRITE_WAIT;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage,
+    ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -36,6 +37,7 @@ pub(crate) struct Pipe {
     pub(crate) life: Life,
     /// Requests that have no answer yet.
     waiting: HashSet<RequestId>,
+    probe: Probe,
 }
 
 impl Pipe {
@@ -49,6 +51,7 @@ impl Pipe {
             outgoing,
             life,
             waiting: HashSet::new(),
+            probe: Probe::default(),
         }
     }
 
@@ -74,6 +77,7 @@ impl Pipe {
     }
 
     fn asked(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+        self.probe.sent(message);
         if let Some(id) = streamable::request_id(message) {
             self.waiting.insert(id.clone());
         }
@@ -112,12 +116,17 @@ impl Transport<RoleClient> for Pipe {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = tokio::select! {
-            biased;
-            message = self.incoming.recv() => message,
-            () = self.life.ended() => None,
-        };
-        message.map(|message| self.answered(message))
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = self.incoming.recv() => message?,
+                () = self.life.ended() => return None,
+            };
+            let message = self.answered(message);
+            if !self.probe.is_late(&message) {
+                return Some(message);
+            }
+        }
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -130,6 +139,39 @@ impl Transport<RoleClient> for Pipe {
 pub(crate) struct Watched<T> {
     pub(crate) inner: T,
     pub(crate) life: Life,
+    pub(crate) probe: Probe,
+}
+
+/// The question what a server speaks. A server that takes too long to answer it is greeted in the
+/// older way; what it then says about the question would be taken for its answer to the greeting.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    asked: Option<RequestId>,
+    given_up: Option<RequestId>,
+}
+
+impl Probe {
+    fn sent(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return;
+        };
+        if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+            self.asked = Some(request.id.clone());
+        } else if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+            self.given_up = self.asked.take();
+        }
+    }
+
+    fn is_late(&self, message: &ServerJsonRpcMessage) -> bool {
+        let Some(given_up) = &self.given_up else {
+            return false;
+        };
+        match message {
+            ServerJsonRpcMessage::Response(response) => response.id == *given_up,
+            ServerJsonRpcMessage::Error(error) => error.id.as_ref() == Some(given_up),
+            ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => false,
+        }
+    }
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
@@ -139,6 +181,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        self.probe.sent(&message);
         self.inner.send(message)
     }
 
@@ -152,7 +195,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                 self.life.end("it closed the connection");
                 return None;
             };
-            if is_of_use(&message) {
+            if is_of_use(&message) && !self.probe.is_late(&message) {
                 return Some(message);
             }
         }

@@ -56,6 +56,14 @@ where
     S: FnOnce(Server) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
+    connect_with(ClientLifecycleMode::Initialize, serve).await
+}
+
+async fn connect_with<S, F>(lifecycle: ClientLifecycleMode, serve: S) -> Link
+where
+    S: FnOnce(Server) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (reader, writer) = tokio::io::split(theirs);
     let lines = BufReader::new(reader).lines();
@@ -63,7 +71,6 @@ where
     let (output, input) = tokio::io::split(ours);
     let pipe = program::over(output, input);
     let life = pipe.life.clone();
-    let lifecycle = ClientLifecycleMode::Initialize;
     Link::begin(pipe, life, Handler::default(), lifecycle)
         .await
         .unwrap()
@@ -213,4 +220,21 @@ async fn a_call_that_is_dropped_is_taken_back() {
     let cancelled = seen.recv().await.unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_to_begin_may_answer_the_first_question_late() {
+    let link = connect_with(crate::connect::both_eras(), |mut server| async move {
+        let probe = server.next().await.unwrap();
+        assert_eq!(probe["method"], "server/discover");
+        let greeting = server.next().await.unwrap();
+        assert_eq!(greeting["method"], "initialize", "it was given up");
+        server.say(&answer(&probe).unwrap()).await;
+        server.say(&answer(&greeting).unwrap()).await;
+        while let Some(asked) = server.until_called().await {
+            server.say(&result(&asked["id"], "ok")).await;
+        }
+    })
+    .await;
+    assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
 }
