@@ -189,7 +189,7 @@ impl Connector {
     ) -> Result<Link, ConnectError> {
         let pipe = program::start(program, &self.home).await?;
         let life = pipe.life.clone();
-        Link::begin(pipe, life, Handler::default(), lifecycle).await
+        Link::begin(pipe, life, self.handler(), lifecycle).await
     }
 
     async fn to_url(&self, at: &ServerUrl, door: Door) -> Result<Link, ConnectError> {
@@ -230,9 +230,13 @@ impl Connector {
         };
         let life = Life::default();
         let transport = streamable::open(door, life.clone());
-        let begun = Link::begin(transport, life, Handler::default(), lifecycle).await;
+        let begun = Link::begin(transport, life, self.handler(), lifecycle).await;
         self.note_era(&place, begun.as_ref().ok());
         begun
+    }
+
+    fn handler(&self) -> Handler {
+        Handler::new(&self.server.name, &self.home.roots)
     }
 
     /// Remembers what a server speaks, or forgets it if it did not begin: it may be a newer one.
@@ -246,13 +250,7 @@ impl Connector {
     async fn sse(&self, door: Door) -> Result<Link, ConnectError> {
         let life = Life::default();
         let pipe = sse::open(door, life.clone()).await?;
-        Link::begin(
-            pipe,
-            life,
-            Handler::default(),
-            ClientLifecycleMode::Initialize,
-        )
-        .await
+        Link::begin(pipe, life, self.handler(), ClientLifecycleMode::Initialize).await
     }
 }
 

@@ -15,6 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use tools::remote::{Offered, RemoteCall, RemoteHome, RemoteTool, RemoteTools, Settling};
 use tools::{Outcome, Running};
 
+use crate::call;
+use crate::callers::OnBehalf;
 use crate::connect::Servers;
 use crate::error::quoted;
 use crate::filter::is_offered;
@@ -220,7 +222,10 @@ impl RemoteTools for Hub {
             };
             let place = &call.place;
             let silence_max = kept.server.silence_max;
-            let called = link.call(&tool.name, input, silence_max, |far| place.show(far));
+            let (id, asks) = (call.call, call.asks);
+            let on_behalf = asks.map(|asks| OnBehalf { call: id, asks });
+            let params = call::params(&tool.name, input);
+            let called = link.call(params, silence_max, on_behalf, |far| place.show(far));
             match called.await {
                 Ok(result) => {
                     let output = call.output;

@@ -2,6 +2,7 @@
 //!
 //! Every transport here has a [`Life`], and ends it at the moment it knows that nothing more will
 //! come. `rmcp` drives it through [`Pipe`] (program, SSE) or [`Watched`] (Streamable HTTP).
+#![expect(deprecated, reason = "servers of older eras send us their log")]
 
 pub(crate) mod http;
 pub(crate) mod program;
@@ -14,8 +15,8 @@ use std::io;
 use domain::limits::MCP_WRITE_WAIT;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage,
-    ServerNotification,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, LoggingMessageNotificationParam,
+    RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -195,7 +196,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                 self.life.end("it closed the connection");
                 return None;
             };
-            if is_of_use(&message) && !self.probe.is_late(&message) {
+            if is_of_use(&message, &self.life) && !self.probe.is_late(&message) {
                 return Some(message);
             }
         }
@@ -208,18 +209,28 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
 }
 
 /// Whether anybody here would do something about a message. What nobody wants is dropped before a
-/// task is made of it, so that a flood of it costs no more than reading it.
-pub(crate) fn is_of_use(message: &ServerJsonRpcMessage) -> bool {
+/// task is made of it, so that a flood of it costs no more than reading it. The server's own log is
+/// taken over into ours on the way.
+pub(crate) fn is_of_use(message: &ServerJsonRpcMessage, life: &Life) -> bool {
     let ServerJsonRpcMessage::Notification(notification) = message else {
         return true;
     };
+    if let ServerNotification::LoggingMessageNotification(logged) = &notification.notification {
+        log(&logged.params, life);
+        return false;
+    }
     matches!(
         notification.notification,
         ServerNotification::ProgressNotification(_)
             | ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
             | ServerNotification::CancelledNotification(_)
             | ServerNotification::SubscriptionsAcknowledgedNotification(_)
     )
+}
+
+fn log(logged: &LoggingMessageNotificationParam, life: &Life) {
+    life.log(logged.logger.as_deref(), &logged.data);
 }
 
 fn closed(life: &Life) -> io::Error {

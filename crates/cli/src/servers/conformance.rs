@@ -6,12 +6,16 @@
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use domain::ToolServer;
 use domain::tool_server::{Hidden, LoginClient, NamedBy, ServerUrl, ServerWay, Speech};
 use mcp::{CallError, Hub, Phase};
 use netguard::{Exception, Guard, Target};
 use serde_json::{Map, Value, json};
+use tools::asks::{
+    Answering, Asks, NotSampled, PersonAnswer, SampleRequest, Sampling, ServerQuestion,
+};
 use tools::output::Output;
 use tools::remote::RemoteTools as _;
 
@@ -114,13 +118,27 @@ async fn call_all(hub: &Hub, context: &Value, settings: &Settings) -> anyhow::Re
     }
     for (name, input) in calls {
         let output = Output::new(settings.data_dir.join("outputs"));
-        let outcome = hub.try_tool(&name, input, output).await;
+        let outcome = hub.try_tool(&name, input, output, Arc::new(Willing)).await;
         writeln!(io::stderr(), "{name}: {outcome:?}")?;
         if let Err(CallError::LoginNeeded(_)) = outcome {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// A person who takes every form as it is.
+#[derive(Debug)]
+struct Willing;
+
+impl Asks for Willing {
+    fn person(&self, _question: ServerQuestion) -> Answering {
+        Box::pin(std::future::ready(PersonAnswer::Filled(Map::new())))
+    }
+
+    fn model(&self, _wish: SampleRequest) -> Sampling {
+        Box::pin(std::future::ready(Err(NotSampled::Denied)))
+    }
 }
 
 /// The least input that `schema` asks for.

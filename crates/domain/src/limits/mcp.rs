@@ -109,3 +109,18 @@ pub const MCP_LOGIN_VISIT_BYTES_MAX: usize = 64 * 1024;
 
 /// Blocks of one result that are looked at; the rest is counted.
 pub const MCP_BLOCKS_MAX: usize = 256;
+
+/// Times a call may be answered with a wish for more: a server that knows what it wants needs few.
+pub const MCP_ROUNDS_MAX: usize = 10;
+
+/// Tokens that a server may have the session's model write at once: a page or two, whatever it asks for.
+pub const MCP_SAMPLE_TOKENS_MAX: u32 = 4_096;
+
+/// Bytes that a server may have the model read at once: a long document.
+pub const MCP_SAMPLE_BYTES_MAX: usize = 256 * 1024;
+
+/// Wishes of servers for the model that wait in one turn: more than tools ever run at once.
+pub const MCP_SAMPLES_MAX: usize = 8;
+
+/// Lines of a server's own log that we take over, for each connection: a flood says no more.
+pub const MCP_LOG_LINES_MAX: usize = 1_000;

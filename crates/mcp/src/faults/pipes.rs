@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::server::{answer, called, result};
 use super::{all_end_at_once, call, text};
+use crate::call::params;
 use crate::error::CallError;
 use crate::handler::Handler;
 use crate::link::Link;
@@ -195,7 +196,9 @@ async fn silence_ends_a_call_progress_keeps_it_and_nothing_keeps_it_for_ever() {
     let cancelled = seen.recv().await.unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     let far = std::sync::Mutex::new(0);
-    let endless = link.call("hang", Map::new(), None, |_| *far.lock().unwrap() += 1);
+    let endless = link.call(params("hang", Map::new()), None, None, |_| {
+        *far.lock().unwrap() += 1
+    });
     let endless = endless.await.unwrap_err();
     assert_eq!(endless, CallError::TooLong(MCP_CALL_WAIT));
     assert!(*far.lock().unwrap() > 20, "it heard how far it was");

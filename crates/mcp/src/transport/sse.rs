@@ -129,7 +129,7 @@ async fn read(mut events: Events, incoming: mpsc::Sender<ServerJsonRpcMessage>, 
             life.complained(event.data.as_bytes());
             continue;
         };
-        if is_of_use(&message) && incoming.send(message).await.is_err() {
+        if is_of_use(&message, &life) && incoming.send(message).await.is_err() {
             return;
         }
     }
