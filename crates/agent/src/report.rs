@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use domain::event::{
-    Compaction, HookRan, MessageKind, PlanEntry, StopReason, ToolKind, ToolLocation, ToolStatus,
-    Usage, UsagePurpose,
+    Compaction, HookRan, MessageKind, PlanEntry, QuestionAsked, StopReason, ToolKind, ToolLocation,
+    ToolStatus, Usage, UsagePurpose,
 };
+use domain::ids::PermissionId;
 use domain::{CallId, Permit, TurnError};
 use llm::{Message, Model};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tools::PersonQuestion;
+use tools::asks::PersonAnswer;
 
 use crate::context::Plan;
 use crate::permissions::Ruled;
@@ -58,10 +60,22 @@ pub enum Report {
     },
     /// The model wants these calls, in this order.
     Proposed(Vec<Proposal>),
+    /// A tool server asks the person while its tool runs.
+    Asked(Box<Asking>),
+    /// Nobody waits for the answer to that question any more.
+    TakenBack(PermissionId),
     /// A call ended.
     Finished(Finished),
     /// The turn is over. Nothing follows.
     Ended(TurnEnd),
+}
+
+/// A question of a tool server's.
+pub struct Asking {
+    /// What is asked.
+    pub asked: QuestionAsked,
+    /// Where the answer goes; dropped, there is none.
+    pub reply: oneshot::Sender<PersonAnswer>,
 }
 
 /// The conversation as the model sees it.

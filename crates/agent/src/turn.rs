@@ -7,8 +7,10 @@
 mod answer;
 mod calls;
 mod compact;
+mod desk;
 mod hooked;
 mod question;
+mod sample;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ use crate::report::{Report, TurnEnd};
 use answer::Answered;
 pub use compact::Room;
 use compact::{Compacted, Why};
+use desk::Desk;
 use hooked::Go;
 
 /// What a turn works with. The conversation itself it asks of the session, call by call.
@@ -64,12 +67,14 @@ pub struct TurnInput {
 ///
 /// Stops soon after `cancel`, and at once when nobody listens to `reports` any more.
 pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: CancellationToken) {
+    let (desk, samples) = Desk::new(&reports);
     let mut turn = Turn {
         model: input.model,
         // Known once it has looked around, which comes first.
         overhead: 0,
         system: input.system,
-        toolbox: input.toolbox,
+        toolbox: input.toolbox.with_asks(Arc::new(desk)),
+        samples,
         tools: Arc::new([]),
         catalog: input.catalog,
         room: input.room,
@@ -110,6 +115,8 @@ struct Turn {
     system: Arc<str>,
     toolbox: Toolbox,
     tools: Arc<[ToolSpec]>,
+    /// What tool servers want of the model.
+    samples: mpsc::Receiver<desk::Sample>,
     catalog: Option<Arc<dyn Catalog>>,
     room: Room,
     /// About how many tokens the model reads besides the conversation.

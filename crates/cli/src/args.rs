@@ -108,7 +108,9 @@ pub(crate) enum Command {
         fastness man --dir ~/.local/share/man/man1")]
     Man(ManArgs),
     /// Look at the servers of tools that sessions here would have.
-    #[command(after_help = "Example:\n  fastness mcp list\n\n\
+    #[command(after_help = "Examples:\n  \
+        fastness mcp list\n  \
+        fastness mcp login tracker\n\n\
         Servers are named in [mcp.NAME] of config.toml or fastness.toml, or in .mcp.json; those of a \
         project count once `fastness approve` has approved them.")]
     Mcp(McpArgs),
@@ -343,6 +345,24 @@ pub(crate) enum McpAction {
     /// Start each server, ask for its tools, and say how it went.
     #[command(after_help = "Example:\n  fastness mcp list")]
     List,
+    /// Log in to a server that wants to know who asks.
+    #[command(after_help = "Examples:\n  \
+        fastness mcp login tracker\n  \
+        fastness mcp login https://tracker.example.com/mcp\n\n\
+        Sessions that run already use the login from their next turn on.")]
+    Login {
+        /// The server's name, or its address if a client names it.
+        name: String,
+        /// Print the address instead of opening a browser.
+        #[arg(long)]
+        no_browser: bool,
+    },
+    /// Forget the login to a server.
+    #[command(after_help = "Example:\n  fastness mcp logout tracker")]
+    Logout {
+        /// The server's name, or its address if a client names it.
+        name: String,
+    },
     /// Do what the conformance suite of MCP expects of a client.
     #[command(hide = true)]
     Conformance {

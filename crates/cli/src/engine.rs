@@ -10,6 +10,7 @@ use auth::{Door, Gate};
 use domain::SessionId;
 use journal::FileStore;
 use mcp::Servers;
+use netguard::Guard;
 use server::Service;
 use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
@@ -66,7 +67,7 @@ pub(crate) async fn start(
         web: Some(web),
         operator: Arc::new(settings.operator.clone()),
         shell: Some(shell.clone()),
-        remotes: Some(Arc::new(Servers::new(guard))),
+        remotes: Some(Arc::new(servers(guard, &data_dir))),
     });
     let service = Service {
         sessions,
@@ -94,6 +95,11 @@ pub(crate) async fn start(
         service: Arc::new(service),
         model,
     })
+}
+
+/// Where sessions get their tool servers from, with the logins that are kept in `data_dir`.
+pub(crate) fn servers(guard: Guard, data_dir: &Path) -> Servers {
+    Servers::new(guard).with_logins(data_dir.join("mcp-logins"))
 }
 
 /// How commands run on the server, with a data directory that has no links in its name.

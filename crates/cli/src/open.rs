@@ -73,12 +73,12 @@ fn write_page(data_dir: &Path, address: &str) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Starts a browser on `page`; whether one was there to start.
+/// Starts a browser on `page`, a file or an address; whether one was there to start.
 #[expect(
     clippy::disallowed_methods,
     reason = "the person at this machine asked for a browser; no model and no client can"
 )]
-fn browse(page: &Path) -> bool {
+pub(crate) fn browse(page: &Path) -> bool {
     OPENERS.iter().any(|opener| {
         let mut command = std::process::Command::new(opener);
         command

@@ -1,12 +1,15 @@
 //! `fastness mcp`: the servers of tools that a session here would have.
 
 mod conformance;
+mod login;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use agent::project::Project;
-use mcp::{Phase, ServerReport, Servers};
+use domain::ToolServer;
+use mcp::{Hub, Phase, ServerReport, Servers};
 use tools::remote::RemoteHome;
 use tools::roots::Roots;
 
@@ -23,15 +26,15 @@ use crate::web;
 pub(crate) async fn run(args: &McpArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
     match &args.action {
         McpAction::List => list(settings).await,
+        McpAction::Login { name, no_browser } => login::login(name, !no_browser, settings).await,
+        McpAction::Logout { name } => login::logout(name, settings).await,
         McpAction::Conformance { url } => conformance::run(url, settings).await,
     }
 }
 
 /// Starts every server that counts, as a session would, and ends them again.
 async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
-    engine::open_store(settings)?;
-    let place = engine::place(settings, &settings.cwd);
-    let (project, _) = agent::project::read(&place);
+    let project = found(settings)?;
     if project.servers.is_empty() {
         writeln!(io::stderr(), "no tool servers are set")?;
     }
@@ -61,15 +64,32 @@ pub(crate) async fn tried(
     settings: &Settings,
     project: Project,
 ) -> anyhow::Result<Vec<ServerReport>> {
-    let (_, guard) = web::web(settings, &[])?;
-    let hidden = settings.data_dir.canonicalize().into_iter().collect();
-    let hub = Servers::new(guard).hub(RemoteHome {
-        roots: Roots::new(settings.cwd.clone(), Vec::new(), hidden),
-        shell: Some(engine::shell(settings, &settings.data_dir)),
-        named: project.servers,
-    });
+    let hub = hub(&servers(settings)?, project.servers, settings);
     hub.begun().await;
     Ok(hub.reports())
+}
+
+/// What is set for a session here.
+fn found(settings: &Settings) -> anyhow::Result<Project> {
+    engine::open_store(settings)?;
+    let place = engine::place(settings, &settings.cwd);
+    Ok(agent::project::read(&place).0)
+}
+
+/// Where servers come from, with the logins of the person at this machine.
+fn servers(settings: &Settings) -> anyhow::Result<Servers> {
+    let (_, guard) = web::web(settings, &[])?;
+    Ok(engine::servers(guard, &settings.data_dir))
+}
+
+/// Starts `named` as a session would.
+fn hub(servers: &Servers, named: Vec<ToolServer>, settings: &Settings) -> Arc<Hub> {
+    let hidden = engine::place(settings, &settings.cwd).hidden;
+    servers.hub(RemoteHome {
+        roots: Roots::new(settings.cwd.clone(), Vec::new(), hidden),
+        shell: Some(engine::shell(settings, &settings.data_dir)),
+        named,
+    })
 }
 
 fn lines(report: &ServerReport, palette: Palette) -> String {
@@ -82,6 +102,10 @@ fn lines(report: &ServerReport, palette: Palette) -> String {
                 .map(|tool| format!("  {}\n", one_line(tool)))
                 .collect();
             format!("{name}: ready ({place})\n{tools}")
+        }
+        Phase::LoginNeeded => {
+            let why = report.why.as_deref().unwrap_or("it needs a login");
+            format!("{name}: needs a login ({place})\n  {}\n", one_line(why))
         }
         Phase::Starting | Phase::BackingOff { .. } | Phase::Failed { .. } | Phase::Disabled => {
             let why = report.why.as_deref().unwrap_or("it is still starting");

@@ -172,5 +172,6 @@ fn tool_call(value: &Value) -> Option<ToolCall> {
         status: text_at(value, "status"),
         input: input.filter(|input| !input.is_null()).cloned(),
         outcome: text_at(&value["rawOutput"], "status"),
+        is_question: meta(value)["question"] == Value::Bool(true),
     })
 }

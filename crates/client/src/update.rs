@@ -67,4 +67,6 @@ pub struct ToolCall {
     pub input: Option<Value>,
     /// How it ended in the journal's words (`denied`, `cancelled` …), where the server says so.
     pub outcome: Option<String>,
+    /// Whether it is a question to the person, and no wish to do something.
+    pub is_question: bool,
 }

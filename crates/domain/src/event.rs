@@ -229,19 +229,27 @@ events! {
         by: Option<String>,
     }
     /// The agent asks the person something; `options` are the answers that it offers, if it does.
+    /// With `server`, a tool server asks while the call `callId` of its tool runs; `form` is the JSON
+    /// schema of what it wants to know, and without it the server wants to be allowed something.
     "question.asked" => QuestionAsked {
         id: PermissionId,
         call_id: CallId,
         question: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         options: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Value>,
     }
-    /// The first answer to a question of the agent's, or its end without one.
+    /// The first answer to a question, or its end without one; `content` is a form as it was filled in.
     "question.answered" => QuestionAnswered {
         id: PermissionId,
         outcome: QuestionOutcome,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Map<String, Value>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     }

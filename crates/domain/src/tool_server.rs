@@ -63,6 +63,19 @@ pub struct ServerUrl {
     pub headers: Vec<(String, Hidden)>,
     /// What it speaks.
     pub speech: Speech,
+    /// What we are called where people log in to it, if somebody said.
+    pub client: Option<LoginClient>,
+}
+
+/// What we are called at an authorization server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginClient {
+    /// The name, or the `https` address of our description.
+    pub id: String,
+    /// What shows that it is us, if anything does.
+    pub secret: Option<Hidden>,
+    /// The port on this machine to which people are sent back, if not any.
+    pub redirect_port: Option<u16>,
 }
 
 /// What a server that listens speaks.
@@ -184,6 +197,7 @@ mod tests {
             url: "https://user:pw@host/mcp?key=k3y#x".to_owned(),
             headers: vec![("authorization".to_owned(), Hidden::new("Bearer t0ken"))],
             speech: Speech::Unknown,
+            client: None,
         };
         assert!(!format!("{:?}", at.headers).contains("t0ken"));
         let server = ToolServer::new("s", ServerWay::Url(at), NamedBy::Guest);

@@ -5,6 +5,7 @@
 //! it speaks Streamable HTTP or the older way with server-sent events.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::limits::MCP_START_WAIT;
@@ -15,11 +16,12 @@ use rmcp::service::ClientLifecycleMode;
 use tokio::time::timeout;
 use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
 
-use crate::error::ConnectError;
+use crate::error::{CallError, ConnectError};
 use crate::handler::Handler;
 use crate::hub::Hub;
 use crate::life::Life;
 use crate::link::Link;
+use crate::oauth::{Account, Logins};
 use crate::transport::http::Door;
 use crate::transport::{program, sse, streamable};
 
@@ -29,7 +31,8 @@ const FINDINGS_MAX: usize = 1_024;
 /// Where sessions get their tool servers from. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers {
-    guard: Guard,
+    pub(crate) guard: Guard,
+    pub(crate) logins: Option<Logins>,
     findings: Findings,
 }
 
@@ -39,8 +42,16 @@ impl Servers {
     pub fn new(guard: Guard) -> Self {
         Self {
             guard,
+            logins: None,
             findings: Findings::default(),
         }
+    }
+
+    /// The same, with logins that are kept in `directory`.
+    #[must_use]
+    pub fn with_logins(self, directory: PathBuf) -> Self {
+        let logins = Some(Logins::new(directory));
+        Self { logins, ..self }
     }
 
     /// The servers of one session, of which those that its client named are started at once.
@@ -52,6 +63,7 @@ impl Servers {
     pub(crate) fn connector(&self, server: &ToolServer, home: &Arc<RemoteHome>) -> Connector {
         Connector {
             server: server.clone(),
+            account: self.account(server),
             home: Arc::clone(home),
             servers: self.clone(),
         }
@@ -98,6 +110,7 @@ impl Findings {
 /// Connects to one server, as often as need be.
 pub(crate) struct Connector {
     server: ToolServer,
+    account: Option<Account>,
     home: Arc<RemoteHome>,
     servers: Servers,
 }
@@ -121,15 +134,33 @@ impl Connector {
             }
             ServerWay::Program(program) => self.to_program(program).await?,
             ServerWay::Url(at) => {
-                let door = Door::new(&self.servers.guard, at, named_by.is_trusted())?;
+                let account = self.account.clone();
+                let guard = &self.servers.guard;
+                let door = Door::new(guard, at, named_by.is_trusted(), account)?;
                 self.to_url(at, door).await?
             }
         };
         let tools = link.tools().await;
-        let tools = tools.map_err(|error| {
-            ConnectError::Failed(format!("its tools cannot be listed: {error}"))
+        let tools = tools.map_err(|error| match error {
+            CallError::LoginNeeded(hint) => ConnectError::LoginNeeded(hint),
+            CallError::Server { .. }
+            | CallError::Silent(_)
+            | CallError::TooLong(_)
+            | CallError::Closed(_)
+            | CallError::NotThere(_)
+            | CallError::Unexpected(_) => {
+                ConnectError::Failed(format!("its tools cannot be listed: {error}"))
+            }
         })?;
         Ok((link, tools))
+    }
+
+    /// Whether somebody has logged in since the last try.
+    pub(crate) async fn has_new_login(&self) -> bool {
+        match &self.account {
+            Some(account) => account.has_news().await,
+            None => false,
+        }
     }
 
     async fn to_program(&self, program: &ServerProgram) -> Result<Link, ConnectError> {
@@ -158,7 +189,7 @@ impl Connector {
     ) -> Result<Link, ConnectError> {
         let pipe = program::start(program, &self.home).await?;
         let life = pipe.life.clone();
-        Link::begin(pipe, life, Handler::default(), lifecycle).await
+        Link::begin(pipe, life, self.handler(), lifecycle).await
     }
 
     async fn to_url(&self, at: &ServerUrl, door: Door) -> Result<Link, ConnectError> {
@@ -199,9 +230,13 @@ impl Connector {
         };
         let life = Life::default();
         let transport = streamable::open(door, life.clone());
-        let begun = Link::begin(transport, life, Handler::default(), lifecycle).await;
+        let begun = Link::begin(transport, life, self.handler(), lifecycle).await;
         self.note_era(&place, begun.as_ref().ok());
         begun
+    }
+
+    fn handler(&self) -> Handler {
+        Handler::new(&self.server.name, &self.home.roots)
     }
 
     /// Remembers what a server speaks, or forgets it if it did not begin: it may be a newer one.
@@ -215,18 +250,12 @@ impl Connector {
     async fn sse(&self, door: Door) -> Result<Link, ConnectError> {
         let life = Life::default();
         let pipe = sse::open(door, life.clone()).await?;
-        Link::begin(
-            pipe,
-            life,
-            Handler::default(),
-            ClientLifecycleMode::Initialize,
-        )
-        .await
+        Link::begin(pipe, life, self.handler(), ClientLifecycleMode::Initialize).await
     }
 }
 
 /// Asks in the newest way first.
-fn both_eras() -> ClientLifecycleMode {
+pub(crate) fn both_eras() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),

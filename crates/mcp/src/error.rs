@@ -55,6 +55,9 @@ pub enum CallError {
     /// It was never sent.
     #[error("the server is not there: {0}")]
     NotThere(String),
+    /// The server did not let us in, so it was not carried out.
+    #[error("the server needs a login: {0}")]
+    LoginNeeded(String),
     /// What came back is no answer to it.
     #[error("{0}")]
     Unexpected(String),
@@ -66,7 +69,10 @@ impl CallError {
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Silent(_) | Self::TooLong(_) | Self::Closed(_) => true,
-            Self::Server { .. } | Self::NotThere(_) | Self::Unexpected(_) => false,
+            Self::Server { .. }
+            | Self::NotThere(_)
+            | Self::LoginNeeded(_)
+            | Self::Unexpected(_) => false,
         }
     }
 }

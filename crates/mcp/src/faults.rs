@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tools::remote::RemoteHome;
 use tools::roots::Roots;
 
+use crate::call::params;
 use crate::connect::{Connector, Servers};
 use crate::error::{CallError, ConnectError};
 use crate::link::Link;
@@ -35,6 +36,7 @@ fn connector(url: String, speech: Speech, named_by: NamedBy) -> Connector {
         url,
         headers: Vec::new(),
         speech,
+        client: None,
     };
     let server = ToolServer::new("s", ServerWay::Url(at), named_by);
     servers.connector(&server, &std::sync::Arc::new(home))
@@ -50,7 +52,7 @@ async fn connect(url: String, speech: Speech) -> Result<Link, ConnectError> {
 
 async fn call(link: &Link, tool: &str, input: Value) -> Result<CallToolResult, CallError> {
     let input = input.as_object().cloned().unwrap_or_else(Map::new);
-    link.call(tool, input, None, |_| {}).await
+    link.call(params(tool, input), None, None, |_| {}).await
 }
 
 fn text(result: Result<CallToolResult, CallError>) -> String {

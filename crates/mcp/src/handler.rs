@@ -1,21 +1,35 @@
 //! What we answer when a server speaks first.
+#![expect(deprecated, reason = "servers of older eras want roots and the model")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion,
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData, FormElicitationCapability,
+    Implementation, ListRootsResult, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    Root, RootsCapabilities, SamplingCapability,
 };
-use rmcp::service::{NotificationContext, RoleClient};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::{Notify, watch};
+use tools::asks::PersonAnswer;
+use tools::roots::Roots;
 
+use crate::callers::{Callers, OnBehalf};
+use crate::elicit::{self, Form};
 use crate::error::quoted;
+use crate::{roots, sampling};
 
 /// The client's side of one connection. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handler {
+    /// What the server is called.
+    server: Arc<str>,
+    /// Who can be asked.
+    callers: Callers,
+    /// The session's directories.
+    roots: Arc<[String]>,
     /// Where calls hear how far they are.
     progress: Arc<Mutex<HashMap<ProgressToken, watch::Sender<String>>>>,
     /// Rings when the server's tools have changed.
@@ -23,6 +37,61 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
+    /// The client's side of a connection to `server` for a session with these `roots`.
+    pub(crate) fn new(server: &str, roots: &Roots) -> Self {
+        Self {
+            server: server.into(),
+            roots: roots::addresses(roots).into(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    pub(crate) fn callers(&self) -> &Callers {
+        &self.callers
+    }
+
+    /// Has the person answer the server, if a call is under way and there is somebody to ask.
+    pub(crate) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
+        let (Some(form), Some(caller)) = (Form::read(params), self.callers.newest()) else {
+            return elicit::declined();
+        };
+        let OnBehalf { call, asks } = &caller.on_behalf;
+        let _open = caller.asking();
+        let answering = asks.person(form.question(&self.server, call.clone()));
+        let answer = tokio::select! {
+            answer = answering => answer,
+            () = caller.over.cancelled() => PersonAnswer::Cancelled,
+        };
+        form.told(answer)
+    }
+
+    /// Has the session's model answer the server, if a call is under way and the person allows it.
+    ///
+    /// # Errors
+    /// What the server is told otherwise.
+    pub(crate) async fn sample(
+        &self,
+        params: CreateMessageRequestParams,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let caller = self.callers.newest().ok_or_else(sampling::refused)?;
+        let OnBehalf { call, asks } = &caller.on_behalf;
+        let wish = sampling::wish(&self.server, call.clone(), params)?;
+        let _open = caller.asking();
+        tokio::select! {
+            sampled = asks.model(wish) => sampling::told(sampled),
+            () = caller.over.cancelled() => Err(sampling::refused()),
+        }
+    }
+
+    /// The session's directories.
+    pub(crate) fn roots(&self) -> ListRootsResult {
+        ListRootsResult::new(self.roots.iter().map(Root::new).collect())
+    }
+
     /// Waits until the server says that its tools have changed. Cancel safe.
     pub(crate) async fn tools_changed(&self) {
         self.changed.notified().await;
@@ -72,8 +141,44 @@ impl Drop for Following {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("fastness", env!("CARGO_PKG_VERSION"));
-        let config = ClientConfig::new(ClientCapabilities::default(), us);
+        let mut capabilities = ClientCapabilities::default();
+        let forms = FormElicitationCapability::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(forms));
+        capabilities.sampling = Some(SamplingCapability::default());
+        // They stay the same for as long as a connection lasts.
+        capabilities.roots = Some(RootsCapabilities::default());
+        let config = ClientConfig::new(capabilities, us);
         config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            told = self.elicit(request) => Ok(told),
+            // The server wants no answer any more; what is told here is not sent.
+            () = context.ct.cancelled() => Ok(elicit::declined()),
+        }
+    }
+
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        tokio::select! {
+            told = self.sample(params) => told,
+            () = context.ct.cancelled() => Err(sampling::refused()),
+        }
+    }
+
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        Ok(self.roots())
     }
 
     async fn on_progress(

@@ -15,6 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use tools::remote::{Offered, RemoteCall, RemoteHome, RemoteTool, RemoteTools, Settling};
 use tools::{Outcome, Running};
 
+use crate::call;
+use crate::callers::OnBehalf;
 use crate::connect::Servers;
 use crate::error::quoted;
 use crate::filter::is_offered;
@@ -157,6 +159,7 @@ impl RemoteTools for Hub {
         self.keep(wanted);
         let kept = lock(&self.kept);
         let waits = kept.values().map(|kept| {
+            kept.look_again();
             let wait = match kept.server.is_required {
                 true => MCP_START_WAIT * 2,
                 false => MCP_GRACE,
@@ -219,7 +222,10 @@ impl RemoteTools for Hub {
             };
             let place = &call.place;
             let silence_max = kept.server.silence_max;
-            let called = link.call(&tool.name, input, silence_max, |far| place.show(far));
+            let (id, asks) = (call.call, call.asks);
+            let on_behalf = asks.map(|asks| OnBehalf { call: id, asks });
+            let params = call::params(&tool.name, input);
+            let called = link.call(params, silence_max, on_behalf, |far| place.show(far));
             match called.await {
                 Ok(result) => {
                     let output = call.output;
@@ -279,6 +285,8 @@ fn words(status: &Status) -> String {
         Phase::BackingOff { .. } => format!("it failed and will be tried again: {why}"),
         Phase::Failed { .. } => format!("it failed too often: {why}"),
         Phase::Disabled => format!("it cannot be used: {why}"),
+        // It says itself what to do.
+        Phase::LoginNeeded => why.to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::Connector;
-use crate::error::CallError;
+use crate::error::{CallError, ConnectError};
 use crate::link::Link;
 use crate::supervise::{Phase, Supervision};
 
@@ -85,6 +85,13 @@ impl Kept {
         }
     }
 
+    /// Has a server that waits for a login look whether there is one now.
+    pub(crate) fn look_again(&self) {
+        if self.status.borrow().phase == Phase::LoginNeeded {
+            self.wanted.notify_one();
+        }
+    }
+
     /// The connection, once there is one; waits for it if the server is being started.
     pub(crate) fn link(
         &self,
@@ -98,7 +105,7 @@ impl Kept {
                     .as_ref()
                     .is_some_and(|link| !link.life().is_over()),
                 Phase::Failed { until } => Instant::now() < until,
-                Phase::Disabled => true,
+                Phase::Disabled | Phase::LoginNeeded => true,
                 Phase::Starting | Phase::BackingOff { .. } => false,
             };
             let waited = timeout(MCP_START_WAIT, status.wait_for(is_known)).await;
@@ -148,6 +155,12 @@ impl Keeper {
                     self.wanted.notified().await;
                     self.supervision.wanted(Instant::now());
                 }
+                Phase::LoginNeeded => {
+                    self.wanted.notified().await;
+                    if self.connector.has_new_login().await {
+                        self.supervision.logged_in();
+                    }
+                }
                 Phase::Disabled => std::future::pending().await,
             }
             self.show(|_| {});
@@ -167,9 +180,12 @@ impl Keeper {
                 });
             }
             Err(error) => {
-                match error.is_final() {
-                    true => self.supervision.refused(),
-                    false => self.supervision.failed(Instant::now()),
+                match &error {
+                    ConnectError::LoginNeeded(_) => self.supervision.turned_away(),
+                    ConnectError::Refused(_) => self.supervision.refused(),
+                    ConnectError::Failed(_) | ConnectError::TooSlow(_) => {
+                        self.supervision.failed(Instant::now());
+                    }
                 }
                 self.show(|status| status.why = Some(error.to_string()));
             }
@@ -208,7 +224,11 @@ impl Keeper {
         let phase = self.supervision.phase();
         self.shown.send_modify(|status| {
             status.phase = phase;
-            if matches!(phase, Phase::Failed { .. } | Phase::Disabled) && !status.tools.is_empty() {
+            let is_lost = matches!(
+                phase,
+                Phase::Failed { .. } | Phase::Disabled | Phase::LoginNeeded
+            );
+            if is_lost && !status.tools.is_empty() {
                 status.tools = Arc::new([]);
                 status.version += 1;
             }

@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::limits::{MCP_COMPLAINT_BYTES_MAX, MCP_ERROR_BYTES_MAX};
+use domain::limits::{MCP_COMPLAINT_BYTES_MAX, MCP_ERROR_BYTES_MAX, MCP_LOG_LINES_MAX};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::quoted;
@@ -22,6 +23,10 @@ pub(crate) struct Life {
 struct Shared {
     why: Option<String>,
     complaints: VecDeque<u8>,
+    /// What the server is called.
+    server: String,
+    /// Lines of its log so far.
+    logged: usize,
 }
 
 impl Life {
@@ -63,6 +68,36 @@ impl Life {
         complaints.extend(more);
         let excess = complaints.len().saturating_sub(MCP_COMPLAINT_BYTES_MAX);
         complaints.drain(..excess);
+    }
+
+    /// It is the life of a connection to `server`.
+    pub(crate) fn is_of(&self, server: &str) {
+        server.clone_into(&mut self.shared().server);
+    }
+
+    /// Takes over a line of the server's own log.
+    pub(crate) fn log(&self, logger: Option<&str>, data: &Value) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let mut shared = self.shared();
+        shared.logged += 1;
+        if shared.logged > MCP_LOG_LINES_MAX {
+            return;
+        }
+        let words = data
+            .as_str()
+            .map_or_else(|| data.to_string(), str::to_owned);
+        let (server, logger) = (quoted(&shared.server), quoted(logger.unwrap_or_default()));
+        let is_last = shared.logged == MCP_LOG_LINES_MAX;
+        drop(shared);
+        tracing::debug!(
+            server,
+            logger,
+            is_last,
+            "a tool server says: {}",
+            quoted(&words)
+        );
     }
 
     fn shared(&self) -> std::sync::MutexGuard<'_, Shared> {

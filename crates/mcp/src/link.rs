@@ -1,23 +1,15 @@
 //! One connection to a server, on which every request ends once.
 
-use std::time::Duration;
-
-use domain::limits::{
-    MCP_CALL_SILENCE, MCP_CALL_WAIT, MCP_CLOSE_WAIT, MCP_LIST_WAIT, MCP_PAGES_MAX, MCP_TOOLS_MAX,
-};
+use domain::limits::{MCP_LIST_WAIT, MCP_PAGES_MAX, MCP_TOOLS_MAX};
 use rmcp::RoleClient;
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotification,
-    CancelledNotificationParam, ClientRequest, PaginatedRequestParams, RequestId, ServerResult,
-    Tool,
-};
+use rmcp::model::{PaginatedRequestParams, Tool};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions,
-    RunningService, ServiceError,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RunningService,
+    ServiceError,
 };
 use rmcp::transport::Transport;
-use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep_until, timeout};
+use rmcp::transport::streamable_http_client::AuthRequiredError;
+use tokio::time::timeout;
 
 use crate::error::{CallError, ConnectError, quoted};
 use crate::handler::Handler;
@@ -45,6 +37,7 @@ impl Link {
         T: Transport<RoleClient> + 'static,
     {
         let ending = EndsUnlessKept::of(&life);
+        life.is_of(handler.server());
         let serving = handler.serve_with_lifecycle(transport, lifecycle);
         let served = tokio::select! {
             served = serving => served.map_err(|error| refusal(&error, &life)),
@@ -63,6 +56,10 @@ impl Link {
     pub(crate) fn is_older(&self) -> bool {
         let info = self.service.peer().peer_info();
         info.is_some_and(|info| info.protocol_version.has_initialize())
+    }
+
+    pub(crate) fn peer(&self) -> &Peer<RoleClient> {
+        self.service.peer()
     }
 
     pub(crate) fn handler(&self) -> &Handler {
@@ -99,64 +96,17 @@ impl Link {
         Ok(tools)
     }
 
-    /// Calls a tool, telling `on_progress` how far it is. Dropped, it takes the call back.
-    ///
-    /// # Errors
-    /// If there is no result in time, or none at all.
-    pub(crate) async fn call(
-        &self,
-        tool: &str,
-        input: Map<String, Value>,
-        silence_max: Option<Duration>,
-        on_progress: impl Fn(&str) + Send,
-    ) -> Result<CallToolResult, CallError> {
-        let silence_max = silence_max.unwrap_or(MCP_CALL_SILENCE);
-        let peer = self.service.peer();
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(input);
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let (begun, options) = (Instant::now(), PeerRequestOptions::no_options());
-        let sending = peer.send_request_with_option(request, options);
-        let sent = tokio::select! {
-            sent = timeout(silence_max, sending) => sent.map_err(|_| CallError::Silent(silence_max))?,
-            () = self.life.ended() => return Err(CallError::Closed(self.life.why())),
-        };
-        let mut handle = sent.map_err(|error| self.failure(error))?;
-        let mut following = self.handler().follow(&handle.progress_token);
-        let abandoned = Abandoned::new(peer, &handle.id);
-        let end_by = begun + MCP_CALL_WAIT;
-        let mut silent_by = begun + silence_max;
-        let answered = loop {
-            tokio::select! {
-                biased;
-                answered = &mut handle.rx => break answered,
-                () = self.life.ended() => return Err(CallError::Closed(self.life.why())),
-                far = following.next() => {
-                    silent_by = Instant::now() + silence_max;
-                    on_progress(&far);
-                }
-                () = sleep_until(end_by) => return Err(CallError::TooLong(MCP_CALL_WAIT)),
-                () = sleep_until(silent_by) => return Err(CallError::Silent(silence_max)),
-            }
-        };
-        abandoned.not_any_more();
-        let answered = answered.map_err(|_| CallError::Closed(self.life.why()))?;
-        let answered = answered.map_err(|error| self.failure(error))?;
-        if let ServerResult::CallToolResult(result) = answered {
-            return Ok(result);
-        }
-        let why = match matches!(answered, ServerResult::InputRequiredResult(_)) {
-            true => "the server asks for input, which is not supported yet",
-            false => "what the server answered is no result of a tool",
-        };
-        Err(CallError::Unexpected(why.to_owned()))
-    }
-
-    fn failure(&self, error: ServiceError) -> CallError {
+    pub(crate) fn failure(&self, error: ServiceError) -> CallError {
         if let ServiceError::McpError(error) = error {
             return CallError::Server {
                 code: error.code.0,
                 message: quoted(&error.message),
             };
+        }
+        if let ServiceError::TransportSend(error) = &error
+            && let Some(hint) = login_hint(&*error.error)
+        {
+            return CallError::LoginNeeded(hint);
         }
         if let (ServiceError::TransportSend(error), false) = (&error, self.life.is_over()) {
             return CallError::Closed(quoted(&error.error.to_string()));
@@ -199,38 +149,16 @@ impl Drop for EndsUnlessKept {
     }
 }
 
-/// Tells the server about a call that nobody waits for any more.
-struct Abandoned {
-    call: Option<(Peer<RoleClient>, RequestId)>,
-}
-
-impl Abandoned {
-    fn new(peer: &Peer<RoleClient>, id: &RequestId) -> Self {
-        Self {
-            call: Some((peer.clone(), id.clone())),
+/// What must be done, if `error` says that the server does not let us in.
+fn login_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(needed) = error.downcast_ref::<AuthRequiredError>() {
+            return Some(needed.www_authenticate_header.clone());
         }
+        cause = error.source();
     }
-
-    fn not_any_more(mut self) {
-        self.call = None;
-    }
-}
-
-impl Drop for Abandoned {
-    fn drop(&mut self) {
-        let Some((peer, id)) = self.call.take() else {
-            return;
-        };
-        let reason = "nobody waits for it any more".to_owned();
-        let params = CancelledNotificationParam::new(Some(id), Some(reason));
-        let cancelled = CancelledNotification::new(params);
-        // Where no runtime is left, no connection is left either.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                timeout(MCP_CLOSE_WAIT, peer.send_notification(cancelled.into())).await
-            });
-        }
-    }
+    None
 }
 
 /// Why a server did not begin.

@@ -3,7 +3,8 @@
 //! ```text
 //! Starting ──► Ready ──ends──► BackingOff ──due──► Starting …
 //!     └─fails──► BackingOff ──too often──► Failed ──wanted, after a rest──► Starting
-//!     └─refused──► Disabled
+//!     ├─refused──► Disabled
+//!     └─needs a login──► LoginNeeded ──somebody logged in──► Starting …
 //! ```
 
 use std::time::Duration;
@@ -28,6 +29,8 @@ pub enum Phase {
         /// When.
         until: Instant,
     },
+    /// It does not let us in; it is tried again once somebody has logged in.
+    LoginNeeded,
     /// It will not be tried again.
     Disabled,
 }
@@ -67,6 +70,18 @@ impl Supervision {
     /// It could not be reached, and another try would end the same way.
     pub(crate) fn refused(&mut self) {
         self.phase = Phase::Disabled;
+    }
+
+    /// It does not let us in.
+    pub(crate) fn turned_away(&mut self) {
+        self.phase = Phase::LoginNeeded;
+    }
+
+    /// Somebody has logged in.
+    pub(crate) fn logged_in(&mut self) {
+        if self.phase == Phase::LoginNeeded {
+            self.phase = Phase::Starting;
+        }
     }
 
     /// It could not be reached.

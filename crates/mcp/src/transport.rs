@@ -2,6 +2,7 @@
 //!
 //! Every transport here has a [`Life`], and ends it at the moment it knows that nothing more will
 //! come. `rmcp` drives it through [`Pipe`] (program, SSE) or [`Watched`] (Streamable HTTP).
+#![expect(deprecated, reason = "servers of older eras send us their log")]
 
 pub(crate) mod http;
 pub(crate) mod program;
@@ -14,7 +15,8 @@ use std::io;
 use domain::limits::MCP_WRITE_WAIT;
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerNotification,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, LoggingMessageNotificationParam,
+    RequestId, ServerJsonRpcMessage, ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -36,6 +38,7 @@ pub(crate) struct Pipe {
     pub(crate) life: Life,
     /// Requests that have no answer yet.
     waiting: HashSet<RequestId>,
+    probe: Probe,
 }
 
 impl Pipe {
@@ -49,6 +52,7 @@ impl Pipe {
             outgoing,
             life,
             waiting: HashSet::new(),
+            probe: Probe::default(),
         }
     }
 
@@ -74,6 +78,7 @@ impl Pipe {
     }
 
     fn asked(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+        self.probe.sent(message);
         if let Some(id) = streamable::request_id(message) {
             self.waiting.insert(id.clone());
         }
@@ -112,12 +117,17 @@ impl Transport<RoleClient> for Pipe {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = tokio::select! {
-            biased;
-            message = self.incoming.recv() => message,
-            () = self.life.ended() => None,
-        };
-        message.map(|message| self.answered(message))
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = self.incoming.recv() => message?,
+                () = self.life.ended() => return None,
+            };
+            let message = self.answered(message);
+            if !self.probe.is_late(&message) {
+                return Some(message);
+            }
+        }
     }
 
     async fn close(&mut self) -> io::Result<()> {
@@ -130,6 +140,39 @@ impl Transport<RoleClient> for Pipe {
 pub(crate) struct Watched<T> {
     pub(crate) inner: T,
     pub(crate) life: Life,
+    pub(crate) probe: Probe,
+}
+
+/// The question what a server speaks. A server that takes too long to answer it is greeted in the
+/// older way; what it then says about the question would be taken for its answer to the greeting.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    asked: Option<RequestId>,
+    given_up: Option<RequestId>,
+}
+
+impl Probe {
+    fn sent(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return;
+        };
+        if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+            self.asked = Some(request.id.clone());
+        } else if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+            self.given_up = self.asked.take();
+        }
+    }
+
+    fn is_late(&self, message: &ServerJsonRpcMessage) -> bool {
+        let Some(given_up) = &self.given_up else {
+            return false;
+        };
+        match message {
+            ServerJsonRpcMessage::Response(response) => response.id == *given_up,
+            ServerJsonRpcMessage::Error(error) => error.id.as_ref() == Some(given_up),
+            ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => false,
+        }
+    }
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
@@ -139,6 +182,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
+        self.probe.sent(&message);
         self.inner.send(message)
     }
 
@@ -152,7 +196,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                 self.life.end("it closed the connection");
                 return None;
             };
-            if is_of_use(&message) {
+            if is_of_use(&message, &self.life) && !self.probe.is_late(&message) {
                 return Some(message);
             }
         }
@@ -165,18 +209,28 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
 }
 
 /// Whether anybody here would do something about a message. What nobody wants is dropped before a
-/// task is made of it, so that a flood of it costs no more than reading it.
-pub(crate) fn is_of_use(message: &ServerJsonRpcMessage) -> bool {
+/// task is made of it, so that a flood of it costs no more than reading it. The server's own log is
+/// taken over into ours on the way.
+pub(crate) fn is_of_use(message: &ServerJsonRpcMessage, life: &Life) -> bool {
     let ServerJsonRpcMessage::Notification(notification) = message else {
         return true;
     };
+    if let ServerNotification::LoggingMessageNotification(logged) = &notification.notification {
+        log(&logged.params, life);
+        return false;
+    }
     matches!(
         notification.notification,
         ServerNotification::ProgressNotification(_)
             | ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
             | ServerNotification::CancelledNotification(_)
             | ServerNotification::SubscriptionsAcknowledgedNotification(_)
     )
+}
+
+fn log(logged: &LoggingMessageNotificationParam, life: &Life) {
+    life.log(logged.logger.as_deref(), &logged.data);
 }
 
 fn closed(life: &Life) -> io::Error {

@@ -386,6 +386,7 @@ impl SessionActor {
         let said = match answer {
             Answer::Selected(option) => Said::Option(option),
             Answer::Said(words) => Said::Words(words),
+            Answer::Filled(content) => Said::Form(content),
             Answer::Dismissed => Said::Nothing,
             Answer::Unable => return self.on_unable(question, from),
         };
@@ -406,8 +407,8 @@ impl SessionActor {
 
     /// A client cannot answer; the question is denied when nobody else can.
     fn on_unable(&mut self, question: PermissionId, from: AttachmentId) {
-        self.attachments
-            .retain(|(_, presence)| presence.strong_count() > 0);
+        let is_here = |presence: &Weak<Presence>| presence.strong_count() > 0;
+        self.attachments.retain(|(_, presence)| is_here(presence));
         let unable = self.unable.entry(question.clone()).or_default();
         unable.insert(from);
         let somebody_can = self.attachments.iter().any(|(id, _)| !unable.contains(id));

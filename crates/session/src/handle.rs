@@ -10,7 +10,7 @@ use domain::ids::PermissionId;
 use domain::{
     Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, ToolServer, TraceParent, TurnId,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::directory::Engine;
@@ -72,6 +72,8 @@ pub enum Answer {
     Selected(String),
     /// The person answered in their own words.
     Said(String),
+    /// The person filled in a form.
+    Filled(Map<String, Value>),
     /// The person dismissed the question.
     Dismissed,
     /// This client cannot answer: it failed, or chose something that was not offered.

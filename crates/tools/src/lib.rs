@@ -9,6 +9,7 @@
 //! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
 pub mod agents;
+pub mod asks;
 mod builtin;
 pub mod client_side;
 mod diff;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use domain::{CallId, ToolServer};
 use serde_json::Value;
 
+use crate::asks::Asks;
 use crate::builtin::Running;
 use crate::output::Output;
 use crate::progress::Place;
@@ -98,4 +99,6 @@ pub struct RemoteCall {
     pub place: Place,
     /// Where a long result goes.
     pub output: Output,
+    /// Who can be asked meanwhile.
+    pub asks: Option<Arc<dyn Asks>>,
 }

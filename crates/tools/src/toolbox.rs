@@ -8,6 +8,7 @@ use domain::{CallId, Permit};
 use serde_json::Value;
 
 use crate::agents::{Agents, Delegate};
+use crate::asks::Asks;
 use crate::builtin::{
     self, Outcome, PersonQuestion, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
     RunsThere, Shown, TaskCall, There, Tool,
@@ -41,6 +42,7 @@ pub struct Toolbox {
     agents: Agents,
     delegate: Option<Arc<dyn Delegate>>,
     remote: Option<Arc<dyn RemoteTools>>,
+    asks: Option<Arc<dyn Asks>>,
     /// What of other programs' tools is offered now.
     offered: Offered,
     /// The only tools, if not all.
@@ -81,6 +83,7 @@ impl Toolbox {
             agents: Agents::default(),
             delegate: None,
             remote: None,
+            asks: None,
             offered: Offered::default(),
             only: None,
             tokens_left: None,
@@ -179,6 +182,13 @@ impl Toolbox {
     #[must_use]
     pub fn with_remote(self, remote: Option<Arc<dyn RemoteTools>>) -> Self {
         Self { remote, ..self }
+    }
+
+    /// The same, with somebody whom tools of other programs can ask.
+    #[must_use]
+    pub fn with_asks(self, asks: Arc<dyn Asks>) -> Self {
+        let asks = Some(asks);
+        Self { asks, ..self }
     }
 
     /// Whose tools those of other programs are.
@@ -398,6 +408,7 @@ impl Toolbox {
             input,
             place: self.progress.of(permit),
             output: Output::new(outputs.unwrap_or_default()),
+            asks: self.asks.clone().filter(|_| self.has_person),
         }
     }
 

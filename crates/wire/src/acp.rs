@@ -35,7 +35,9 @@ pub use frames::{available_commands_update, config_option_update, current_mode_u
 pub use meta::{FastnessMeta, ResumeToken, TurnState, TurnStatus, UpdateMeta};
 pub use older::Method;
 pub use permission::{PermissionReply, permission_outcome, permission_request};
-pub use question::{FormReply, form_reply, question_choice, question_form};
+pub use question::{
+    FormReply, form_reply, is_form, question_choice, question_form, server_form_reply,
+};
 pub use results::{
     Attached, SessionEntry, empty_result, initialize_result, list_result, load_result,
     new_session_result, prompt_result, resume_result, rewind_result, set_config_option_result,

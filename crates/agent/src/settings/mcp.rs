@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::limits::{MCP_CALL_WAIT, MCP_SERVER_NAME_BYTES_MAX};
 use domain::tool_server::{
-    Hidden, NamedBy, ServerProgram, ServerUrl, ServerWay, Speech, ToolServer,
+    Hidden, LoginClient, NamedBy, ServerProgram, ServerUrl, ServerWay, Speech, ToolServer,
 };
 use serde::Deserialize;
 
@@ -29,6 +29,12 @@ pub struct ServerSection {
     pub url: Option<String>,
     /// Headers of every request to it.
     pub headers: BTreeMap<String, String>,
+    /// What we are called where people log in to it: a name, or the address of our description.
+    pub client_id: Option<String>,
+    /// What shows that it is us.
+    pub client_secret: Option<String>,
+    /// The port on this machine to which people are sent back.
+    pub redirect_port: Option<u16>,
     /// Whether it is used at all.
     pub enabled: Option<bool>,
     /// Whether a session's first turn waits for it.
@@ -67,6 +73,8 @@ pub enum Kind {
 pub(super) const KEYS: &[&str] = &[
     "allow",
     "args",
+    "client_id",
+    "client_secret",
     "command",
     "deny",
     "enabled",
@@ -74,6 +82,7 @@ pub(super) const KEYS: &[&str] = &[
     "headers",
     "network",
     "read",
+    "redirect_port",
     "required",
     "sandbox",
     "timeout_ms",
@@ -108,6 +117,20 @@ impl ServerSection {
         }))
     }
 
+    fn client(&self) -> Result<Option<LoginClient>, String> {
+        let Some(id) = &self.client_id else {
+            return match (&self.client_secret, self.redirect_port) {
+                (None, None) => Ok(None),
+                _ => Err("client_secret and redirect_port need a client_id".to_owned()),
+            };
+        };
+        Ok(Some(LoginClient {
+            id: id.clone(),
+            secret: self.client_secret.as_ref().map(Hidden::new),
+            redirect_port: self.redirect_port,
+        }))
+    }
+
     fn way(&self) -> Result<ServerWay, String> {
         match (self.kind, &self.command, &self.url) {
             (Some(Kind::Stdio) | None, Some(command), None) => {
@@ -136,6 +159,7 @@ impl ServerSection {
                         Some(Kind::Sse) => Speech::Sse,
                         Some(Kind::Stdio) | None => Speech::Unknown,
                     },
+                    client: self.client()?,
                 }))
             }
             (_, Some(_), Some(_)) => Err("it has a command and a url; one is right".to_owned()),

@@ -100,7 +100,11 @@ impl Turn {
         Ok(said)
     }
 
-    async fn used(&mut self, usage: Usage, purpose: UsagePurpose) -> Result<(), Stopped> {
+    pub(super) async fn used(
+        &mut self,
+        usage: Usage,
+        purpose: UsagePurpose,
+    ) -> Result<(), Stopped> {
         let context_window = self.window();
         self.report(Report::Usage {
             usage,

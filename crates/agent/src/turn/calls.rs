@@ -4,6 +4,8 @@
 //! time, and so do tasks of agents; any other call runs alone, after everything before it and before
 //! everything after it. Results are stored as they come; the fold puts them into the order of the calls.
 
+use std::collections::VecDeque;
+
 use domain::event::Usage;
 use domain::limits::{PARALLEL_CALLS_MAX, PARALLEL_TASKS_MAX};
 use futures_util::{StreamExt as _, stream};
@@ -133,7 +135,19 @@ impl Turn {
         let runs: Vec<_> = runs.collect();
         let mut running = stream::iter(runs).buffer_unordered(company.at_once_max());
         let mut to_look_at = Vec::new();
-        while let Some(ran) = unless_cancelled(&self.cancel, running.next()).await? {
+        let mut early = VecDeque::new();
+        loop {
+            let ran = match early.pop_front() {
+                Some(ran) => Some(ran),
+                None => tokio::select! {
+                    ran = unless_cancelled(&self.cancel, running.next()) => ran?,
+                    Some(sample) = self.samples.recv() => {
+                        self.sample_beside(sample, &mut running, &mut early).await?;
+                        continue;
+                    }
+                },
+            };
+            let Some(ran) = ran else { break };
             match ran {
                 Ran::Ended(ended) => {
                     used += ended.outcome.used.as_deref().copied().unwrap_or_default();

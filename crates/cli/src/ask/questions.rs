@@ -6,7 +6,7 @@ use domain::event::{PermissionOption, PermissionOptionKind};
 
 /// Whether a call is a question to the person, and no wish to do something.
 pub(crate) fn is_question(call: &ToolCall) -> bool {
-    call.name.as_deref() == Some("ask_user")
+    call.is_question || call.name.as_deref() == Some("ask_user")
 }
 
 /// The options that a person can choose by number; leaving the line empty declines.

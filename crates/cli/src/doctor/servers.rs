@@ -34,6 +34,11 @@ fn of(report: &ServerReport) -> Check {
             let finding = format!("{name} is ready, with {} tools", report.tools.len());
             Check::new("tool server", State::Fine, finding)
         }
+        Phase::LoginNeeded => {
+            let finding = format!("{name} wants a login");
+            let advice = format!("`fastness mcp login {name}`");
+            Check::new("tool server", State::Noted, finding).advice(advice)
+        }
         Phase::Starting | Phase::BackingOff { .. } | Phase::Failed { .. } | Phase::Disabled => {
             let why = report.why.as_deref().unwrap_or("it is still starting");
             let finding = format!("{name} is not ready: {}", one_line(why));

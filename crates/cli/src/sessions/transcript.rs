@@ -291,14 +291,20 @@ impl Transcript {
     }
 
     fn question(&mut self, asked: &QuestionAsked) -> Piece<'static> {
-        if let Some(call) = self.calls.get_mut(&asked.call_id) {
+        // What a tool server asks is not about its call, which was allowed.
+        if let (Some(call), None) = (self.calls.get_mut(&asked.call_id), &asked.server) {
             call.is_asked = true;
         }
+        let server = asked.server.as_deref().map(|server| format!("{server} "));
+        let server = server.unwrap_or_default();
         let offered = match asked.options.is_empty() {
             true => String::new(),
             false => format!(" ({})", asked.options.join(" / ")),
         };
-        plain(one_line(&format!("asks: {}{offered}", asked.question)))
+        plain(one_line(&format!(
+            "{server}asks: {}{offered}",
+            asked.question
+        )))
     }
 
     fn allow(

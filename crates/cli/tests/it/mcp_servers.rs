@@ -21,7 +21,7 @@ fn node_server(name: &str) -> (PathBuf, PathBuf) {
 }
 
 /// What is set for a server in `[mcp.real]` that is a program of Node.
-fn by_pipes(name: &str, args: &[&str]) -> String {
+pub(crate) fn by_pipes(name: &str, args: &[&str]) -> String {
     let (program, place) = node_server(name);
     let words: Vec<Value> = std::iter::once(json!(program))
         .chain(args.iter().map(|word| json!(word)))

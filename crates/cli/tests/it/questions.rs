@@ -18,7 +18,7 @@ fn colours() -> Value {
 }
 
 /// A client that shows forms.
-async fn with_forms(server: &Program, reply: Reply) -> AcpClient {
+pub(crate) async fn with_forms(server: &Program, reply: Reply) -> AcpClient {
     let dialed = AcpClient::dial_ws(&server.acp_url(), Some(server.token())).await;
     let mut client = dialed.unwrap().in_directory(server.home().workspace());
     let forms = json!({"elicitation": {"form": {}}});
@@ -27,11 +27,11 @@ async fn with_forms(server: &Program, reply: Reply) -> AcpClient {
     client
 }
 
-fn accept(content: Value) -> Reply {
+pub(crate) fn accept(content: Value) -> Reply {
     Reply::Result(json!({"action": "accept", "content": content}))
 }
 
-fn event(home: &Home, session: &str, kind: &str) -> Value {
+pub(crate) fn event(home: &Home, session: &str, kind: &str) -> Value {
     let events = home.events(session);
     let found = events.into_iter().find(|event| event["type"] == kind);
     found.unwrap_or_else(|| panic!("no {kind}"))

@@ -360,6 +360,8 @@ pub enum UsagePurpose {
     Summary,
     /// The work of a sub-agent, whose own journal has the call itself.
     Task,
+    /// What a tool server wanted to have answered.
+    Sampling,
 }
 
 impl UsagePurpose {

@@ -20,7 +20,8 @@ pub enum Choice<'a> {
 }
 
 impl QuestionAsked {
-    /// The ways to answer it by choosing: the answers it offers, and two that always are.
+    /// The ways to answer it by choosing: the answers it offers, and not to. The agent can also be
+    /// answered in the chat, which a tool server does not hear.
     #[must_use]
     pub fn choices(&self) -> Vec<PermissionOption> {
         let option = |option_id: String, name: &str, kind| PermissionOption {
@@ -31,16 +32,22 @@ impl QuestionAsked {
         let once = PermissionOptionKind::AllowOnce;
         let answers = self.options.iter().enumerate();
         let answers = answers.map(|(at, answer)| option(answer_id(at), answer, once));
-        let later = option(LATER.to_owned(), "I'll answer in the chat", once);
+        let later = || option(LATER.to_owned(), "I'll answer in the chat", once);
+        let later = self.server.is_none().then(later);
         let reject = PermissionOptionKind::RejectOnce;
-        let decline = option(DECLINE.to_owned(), "Don't answer", reject);
-        answers.chain([later, decline]).collect()
+        let is_wish = self.server.is_some() && self.form.is_none();
+        let name = match is_wish {
+            true => "Don't allow",
+            false => "Don't answer",
+        };
+        let decline = option(DECLINE.to_owned(), name, reject);
+        answers.chain(later).chain([decline]).collect()
     }
 
     /// What the choice `option_id` means; one that was not offered is no answer.
     #[must_use]
     pub fn chosen(&self, option_id: &str) -> Choice<'_> {
-        if option_id == LATER {
+        if option_id == LATER && self.server.is_none() {
             return Choice::Later;
         }
         let mut answers = self.options.iter().enumerate();

@@ -86,5 +86,41 @@ pub const MCP_REQUESTS_MAX: usize = 256;
 /// Bytes of an error that a server sent which are shown: a sentence or a stack trace.
 pub const MCP_ERROR_BYTES_MAX: usize = 2 * 1024;
 
+/// How long a person may take to log in: reading, a password, a second factor.
+pub const MCP_LOGIN_WAIT: Duration = Duration::from_secs(5 * 60);
+
+/// How long one request to an authorization server may take.
+pub const MCP_LOGIN_REQUEST_WAIT: Duration = Duration::from_secs(20);
+
+/// How long the lock of a login is waited for: longer than whoever holds it waits for a token.
+pub const MCP_LOGIN_LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// Bytes of what an authorization server says: descriptions and tokens are a few kilobytes.
+pub const MCP_LOGIN_ANSWER_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of a stored login: what an authorization server said, and what the server wanted.
+pub const MCP_LOGIN_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Connections at once to the place where people come back from logging in: a browser opens a few.
+pub const MCP_LOGIN_VISITORS_MAX: usize = 16;
+
+/// Bytes of what one of them says: a request line with a code, and a browser's headers.
+pub const MCP_LOGIN_VISIT_BYTES_MAX: usize = 64 * 1024;
+
 /// Blocks of one result that are looked at; the rest is counted.
 pub const MCP_BLOCKS_MAX: usize = 256;
+
+/// Times a call may be answered with a wish for more: a server that knows what it wants needs few.
+pub const MCP_ROUNDS_MAX: usize = 10;
+
+/// Tokens that a server may have the session's model write at once: a page or two, whatever it asks for.
+pub const MCP_SAMPLE_TOKENS_MAX: u32 = 4_096;
+
+/// Bytes that a server may have the model read at once: a long document.
+pub const MCP_SAMPLE_BYTES_MAX: usize = 256 * 1024;
+
+/// Wishes of servers for the model that wait in one turn: more than tools ever run at once.
+pub const MCP_SAMPLES_MAX: usize = 8;
+
+/// Lines of a server's own log that we take over, for each connection: a flood says no more.
+pub const MCP_LOG_LINES_MAX: usize = 1_000;

@@ -185,3 +185,26 @@ async fn policy_06_a_guest_cannot_name_this_machine_and_nobody_a_metadata_servic
         }
     }
 }
+
+#[tokio::test]
+async fn a_server_that_answers_whatever_it_is_asked_is_greeted_in_the_older_way() {
+    let base = listen(|mut connection| async move {
+        while let Some(request) = connection.request().await {
+            let said = match request.body["method"].as_str() {
+                Some("server/discover") => {
+                    let id = &request.body["id"];
+                    Some(json!({"jsonrpc": "2.0", "id": id, "result": {}}))
+                }
+                Some("tools/call") => Some(result(&request.body["id"], "ok")),
+                _ => answer(&request.body),
+            };
+            match said {
+                Some(said) => say(&mut connection, "200 OK", &said).await,
+                None => say(&mut connection, "202 Accepted", &Value::Null).await,
+            }
+        }
+    });
+    let link = connect(format!("{}/mcp", base.await), Speech::Streamable).await;
+    let link = link.unwrap();
+    assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
+}

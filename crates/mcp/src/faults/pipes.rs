@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::server::{answer, called, result};
 use super::{all_end_at_once, call, text};
+use crate::call::params;
 use crate::error::CallError;
 use crate::handler::Handler;
 use crate::link::Link;
@@ -56,6 +57,14 @@ where
     S: FnOnce(Server) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
+    connect_with(ClientLifecycleMode::Initialize, serve).await
+}
+
+async fn connect_with<S, F>(lifecycle: ClientLifecycleMode, serve: S) -> Link
+where
+    S: FnOnce(Server) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (reader, writer) = tokio::io::split(theirs);
     let lines = BufReader::new(reader).lines();
@@ -63,7 +72,6 @@ where
     let (output, input) = tokio::io::split(ours);
     let pipe = program::over(output, input);
     let life = pipe.life.clone();
-    let lifecycle = ClientLifecycleMode::Initialize;
     Link::begin(pipe, life, Handler::default(), lifecycle)
         .await
         .unwrap()
@@ -188,7 +196,9 @@ async fn silence_ends_a_call_progress_keeps_it_and_nothing_keeps_it_for_ever() {
     let cancelled = seen.recv().await.unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     let far = std::sync::Mutex::new(0);
-    let endless = link.call("hang", Map::new(), None, |_| *far.lock().unwrap() += 1);
+    let endless = link.call(params("hang", Map::new()), None, None, |_| {
+        *far.lock().unwrap() += 1
+    });
     let endless = endless.await.unwrap_err();
     assert_eq!(endless, CallError::TooLong(MCP_CALL_WAIT));
     assert!(*far.lock().unwrap() > 20, "it heard how far it was");
@@ -213,4 +223,21 @@ async fn a_call_that_is_dropped_is_taken_back() {
     let cancelled = seen.recv().await.unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_to_begin_may_answer_the_first_question_late() {
+    let link = connect_with(crate::connect::both_eras(), |mut server| async move {
+        let probe = server.next().await.unwrap();
+        assert_eq!(probe["method"], "server/discover");
+        let greeting = server.next().await.unwrap();
+        assert_eq!(greeting["method"], "initialize", "it was given up");
+        server.say(&answer(&probe).unwrap()).await;
+        server.say(&answer(&greeting).unwrap()).await;
+        while let Some(asked) = server.until_called().await {
+            server.say(&result(&asked["id"], "ok")).await;
+        }
+    })
+    .await;
+    assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
 }

@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{Bytes, BytesMut};
 use domain::limits::{MCP_IDLE_CONNECTIONS_MAX, MCP_MESSAGE_BYTES_MAX};
 use domain::tool_server::{Hidden, ServerUrl};
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    WWW_AUTHENTICATE,
+};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -17,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use netguard::{Exception, FetchError, Guard, Host, Target};
 
 use crate::error::{ConnectError, quoted};
+use crate::oauth::{Account, Challenge};
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 pub(crate) const JSON: &str = "application/json";
@@ -33,8 +37,8 @@ pub(crate) enum HttpError {
     /// The connection broke while the request was under way.
     #[error("the connection broke: {0}")]
     Broken(String),
-    /// The body is longer than a message may be.
-    #[error("the answer is longer than {MCP_MESSAGE_BYTES_MAX} bytes")]
+    /// The body is longer than it may be.
+    #[error("the answer is too long")]
     TooLong,
     /// It cannot be sent.
     #[error("the request cannot be made: {0}")]
@@ -51,6 +55,8 @@ struct Shared {
     guard: Guard,
     target: Target,
     headers: HeaderMap,
+    /// Who we are there, if that is ours to say.
+    account: Option<Account>,
     idle: Mutex<Vec<Sender>>,
 }
 
@@ -69,6 +75,7 @@ impl Door {
         guard: &Guard,
         at: &ServerUrl,
         is_trusted: bool,
+        account: Option<Account>,
     ) -> Result<Self, ConnectError> {
         let refused = |error: &dyn std::fmt::Display| ConnectError::Refused(error.to_string());
         let target = Target::parse(&at.url).map_err(|error| refused(&error))?;
@@ -86,6 +93,7 @@ impl Door {
                 guard: guard.for_session(exceptions),
                 target,
                 headers,
+                account,
                 idle: Mutex::default(),
             }),
         })
@@ -114,7 +122,52 @@ impl Door {
 
     /// Sends a request to `target`, which has the origin of this door, and waits for the head of the
     /// response. Dropped, it closes the connection.
+    ///
+    /// One that is turned away because of its token was not carried out; it is sent once more if there
+    /// is a better token.
     pub(crate) async fn send(
+        &self,
+        target: &Target,
+        method: Method,
+        headers: &HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Answer, HttpError> {
+        let Some(account) = &self.shared.account else {
+            return self.send_once(target, method, headers, body).await;
+        };
+        let mut headers = headers.clone();
+        let token = account.token().await;
+        carry(&mut headers, token.as_ref())?;
+        let again = (method.clone(), body.clone());
+        let answer = self.send_once(target, method, &headers, body).await?;
+        let Some(challenge) = answer.challenge() else {
+            return Ok(answer);
+        };
+        let Some(token) = account.renewed(token.as_ref(), Some(&challenge)).await else {
+            return Ok(answer);
+        };
+        carry(&mut headers, Some(&token))?;
+        let (method, body) = again;
+        let answer = self.send_once(target, method, &headers, body).await?;
+        if let Some(challenge) = answer.challenge() {
+            account.note(&challenge).await;
+        }
+        Ok(answer)
+    }
+
+    /// What somebody must do whom this server does not let in.
+    pub(crate) fn login_hint(&self, answer: &Answer) -> String {
+        match (&self.shared.account, answer.challenge()) {
+            (Some(account), Some(_)) => account.hint().to_owned(),
+            (Some(_) | None, _) => {
+                let said = answer.header(WWW_AUTHENTICATE.as_str());
+                quoted(said.unwrap_or("it names no way to do so"))
+            }
+        }
+    }
+
+    /// Sends a request as it is, and as nobody in particular.
+    pub(crate) async fn send_once(
         &self,
         target: &Target,
         method: Method,
@@ -246,6 +299,16 @@ impl Answer {
         kind.eq_ignore_ascii_case(wanted)
     }
 
+    /// What it wants, if a better token might change this answer.
+    fn challenge(&self) -> Option<Challenge> {
+        let challenge = Challenge::read(&self.headers);
+        match self.status {
+            StatusCode::UNAUTHORIZED => Some(challenge),
+            StatusCode::FORBIDDEN if challenge.lacks_scope() => Some(challenge),
+            _ => None,
+        }
+    }
+
     /// The next piece of the body. Cancel safe.
     pub(crate) async fn piece(&mut self) -> Option<Result<Bytes, HttpError>> {
         loop {
@@ -265,11 +328,16 @@ impl Answer {
     }
 
     /// The whole body, if it is no longer than a message may be.
-    pub(crate) async fn whole(mut self) -> Result<Bytes, HttpError> {
+    pub(crate) async fn whole(self) -> Result<Bytes, HttpError> {
+        self.whole_within(MCP_MESSAGE_BYTES_MAX).await
+    }
+
+    /// The whole body, if it is no longer than `bytes_max`.
+    pub(crate) async fn whole_within(mut self, bytes_max: usize) -> Result<Bytes, HttpError> {
         let mut whole = BytesMut::new();
         while let Some(piece) = self.piece().await {
             let piece = piece?;
-            if whole.len() + piece.len() > MCP_MESSAGE_BYTES_MAX {
+            if whole.len() + piece.len() > bytes_max {
                 return Err(HttpError::TooLong);
             }
             whole.extend_from_slice(&piece);
@@ -294,6 +362,18 @@ fn header(name: &str, value: &Hidden) -> Result<(HeaderName, HeaderValue), Conne
     let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| refused())?;
     value.set_sensitive(true);
     Ok((name, value))
+}
+
+/// Has a request bring `token` along.
+fn carry(headers: &mut HeaderMap, token: Option<&Hidden>) -> Result<(), HttpError> {
+    let Some(token) = token else {
+        return Ok(());
+    };
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+    let mut value = value.map_err(|_| HttpError::Malformed("its token is no header".to_owned()))?;
+    value.set_sensitive(true);
+    headers.insert(AUTHORIZATION, value);
+    Ok(())
 }
 
 fn uri(text: &str) -> Result<http::Uri, HttpError> {

@@ -158,7 +158,7 @@ async fn pass_on(line: &[u8], incoming: &mpsc::Sender<ServerJsonRpcMessage>, lif
         return true;
     }
     match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
-        Ok(message) if is_of_use(&message) => tokio::select! {
+        Ok(message) if is_of_use(&message, life) => tokio::select! {
             sent = incoming.send(message) => sent.is_ok(),
             () = life.ended() => false,
         },

@@ -20,7 +20,7 @@ use wire::sse::{SseEvent, SseParser};
 
 use super::http::{Answer, Door, EVENT_STREAM, HttpError};
 use super::{Outgoing, Pipe, is_of_use};
-use crate::error::{ConnectError, quoted};
+use crate::error::ConnectError;
 use crate::life::Life;
 
 /// Opens the stream and waits for the address that it begins with.
@@ -39,8 +39,7 @@ pub(crate) async fn open(door: Door, life: Life) -> Result<Pipe, ConnectError> {
     })?;
     match answer.status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            let challenge = answer.header("www-authenticate").unwrap_or_default();
-            return Err(ConnectError::LoginNeeded(quoted(challenge)));
+            return Err(ConnectError::LoginNeeded(door.login_hint(&answer)));
         }
         status if !status.is_success() => {
             return Err(ConnectError::Failed(format!("it answered with {status}")));
@@ -130,7 +129,7 @@ async fn read(mut events: Events, incoming: mpsc::Sender<ServerJsonRpcMessage>, 
             life.complained(event.data.as_bytes());
             continue;
         };
-        if is_of_use(&message) && incoming.send(message).await.is_err() {
+        if is_of_use(&message, &life) && incoming.send(message).await.is_err() {
             return;
         }
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use domain::limits::{MCP_MESSAGE_BYTES_MAX, MCP_REQUESTS_MAX};
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use http::header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, RequestId, ServerJsonRpcMessage,
@@ -28,8 +28,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use wire::sse::SseParser;
 
-use super::Watched;
 use super::http::{Answer, Door, EVENT_STREAM, HttpError, JSON};
+use super::{Probe, Watched};
 use crate::error::quoted;
 use crate::life::Life;
 
@@ -60,6 +60,7 @@ pub(crate) fn open(door: Door, life: Life) -> Watched<StreamableHttpClientTransp
     Watched {
         inner: StreamableHttpClientTransport::with_client(posts, config),
         life,
+        probe: Probe::default(),
     }
 }
 
@@ -82,7 +83,7 @@ impl Posts {
         let sent = self.send(Method::POST, &headers, Some(body)).await;
         let answer = sent.map_err(StreamableHttpError::Client)?;
         let id = request_id(message);
-        if let Some(fault) = auth_fault(&answer) {
+        if let Some(fault) = self.auth_fault(&answer) {
             return Err(fault);
         }
         if answer.status == StatusCode::NOT_FOUND && session.is_some() {
@@ -166,6 +167,18 @@ impl Posts {
         Ok(StreamableHttpPostResponse::Json(error, None))
     }
 
+    /// What is wrong, if the server does not let us in.
+    fn auth_fault(&self, answer: &Answer) -> Option<Fault> {
+        let is_auth = matches!(
+            answer.status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+        );
+        is_auth.then(|| {
+            let hint = self.door.login_hint(answer);
+            StreamableHttpError::AuthRequired(AuthRequiredError::new(hint))
+        })
+    }
+
     fn forgotten(&self) -> Fault {
         self.life.end("the server has forgotten the session");
         StreamableHttpError::SessionExpired
@@ -210,7 +223,7 @@ impl StreamableHttpClient for Posts {
         let headers = headers_with(headers, session.as_deref(), last_event.as_deref())?;
         let sent = self.send(Method::GET, &headers, None).await;
         let answer = sent.map_err(StreamableHttpError::Client)?;
-        if let Some(fault) = auth_fault(&answer) {
+        if let Some(fault) = self.auth_fault(&answer) {
             return Err(fault);
         }
         match answer.status {
@@ -370,16 +383,6 @@ fn understood(answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
         | ServerJsonRpcMessage::Request(_)
         | ServerJsonRpcMessage::Notification(_)) => other,
     }
-}
-
-fn auth_fault(answer: &Answer) -> Option<Fault> {
-    let is_auth = matches!(
-        answer.status,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
-    );
-    let challenge = answer.header(WWW_AUTHENTICATE.as_str());
-    let challenge = quoted(challenge.unwrap_or("it names no way to do so"));
-    is_auth.then(|| StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
 }
 
 fn headers_with(

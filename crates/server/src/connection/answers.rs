@@ -54,6 +54,8 @@ enum Way {
     Choice(Vec<String>),
     /// As a form.
     Form,
+    /// As a form of a tool server's.
+    ServerForm,
 }
 
 impl Asked {
@@ -70,12 +72,18 @@ impl Asked {
                 PermissionReply::Cancelled => session::Answer::Dismissed,
                 PermissionReply::Selected(_) | PermissionReply::Invalid => session::Answer::Unable,
             },
-            Way::Form => match acp::form_reply(result) {
-                FormReply::Said(words) => session::Answer::Said(words),
-                FormReply::Declined => session::Answer::Dismissed,
-                FormReply::Invalid => session::Answer::Unable,
-            },
+            Way::Form => filled_in(acp::form_reply(result)),
+            Way::ServerForm => filled_in(acp::server_form_reply(result)),
         }
+    }
+}
+
+fn filled_in(reply: FormReply) -> session::Answer {
+    match reply {
+        FormReply::Said(words) => session::Answer::Said(words),
+        FormReply::Filled(content) => session::Answer::Filled(content),
+        FormReply::Declined => session::Answer::Dismissed,
+        FormReply::Invalid => session::Answer::Unable,
     }
 }
 
@@ -195,8 +203,12 @@ impl Answers {
                 let frame = acp::permission_request(&id, session, asked);
                 (choice(&asked.options), frame)
             }
-            session::Asked::Person(asked) if client.forms => {
-                (Way::Form, acp::question_form(&id, session, asked))
+            session::Asked::Person(asked) if client.forms && acp::is_form(asked) => {
+                let way = match asked.form.is_some() {
+                    true => Way::ServerForm,
+                    false => Way::Form,
+                };
+                (way, acp::question_form(&id, session, asked))
             }
             session::Asked::Person(asked) => {
                 let frame = acp::question_choice(&id, session, asked);

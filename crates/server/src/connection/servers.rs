@@ -37,6 +37,7 @@ fn way(server: &Value) -> ServerWay {
         url: text("url"),
         headers: pairs(&server["headers"]),
         speech,
+        client: None,
     })
 }
 

@@ -1,13 +1,15 @@
 //! A session and its sub-agents: what it does as the one that calls, and as the one that was called.
+//! What tool servers ask while they work for it takes the same way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent::agents::Delegate;
+use agent::{Asking, PersonAnswer};
 use domain::clock::Timestamp;
 use domain::event::{
-    ChildLinked, ModeChanged, PermissionAnswered, SessionCreated, SessionUpdated, TurnStarted,
-    UsagePurpose, UserMessage,
+    ChildLinked, ModeChanged, PermissionAnswered, QuestionAnswered, QuestionOutcome,
+    SessionCreated, SessionUpdated, TurnStarted, UsagePurpose, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::{Event, MessageId, TurnId};
@@ -15,7 +17,7 @@ use journal::{StoreError, Stored};
 use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
 
-use super::{OpenSession, Prompter, SessionActor};
+use super::{LiveTurn, OpenSession, Prompter, SessionActor};
 use crate::attach;
 use crate::delegate::Nursery;
 use crate::family::{
@@ -33,6 +35,8 @@ pub(super) struct Caller {
     mode: watch::Sender<Mode>,
     /// Who waits for the answers to their questions.
     answers: HashMap<PermissionId, oneshot::Sender<ChildAnswer>>,
+    /// Who waits for the answers to questions of tool servers.
+    asking: HashMap<PermissionId, oneshot::Sender<PersonAnswer>>,
 }
 
 impl Caller {
@@ -40,6 +44,7 @@ impl Caller {
         Self {
             mode: watch::Sender::new(mode),
             answers: HashMap::new(),
+            asking: HashMap::new(),
         }
     }
 }
@@ -98,6 +103,21 @@ impl SessionActor {
         }
     }
 
+    /// A tool server asks the person. Dropping the reply says that nobody can answer.
+    pub(super) fn on_asked(&mut self, asking: Asking) {
+        let Asking { asked, reply } = asking;
+        let id = asked.id.clone();
+        let is_live = |turn: &LiveTurn| !turn.cancel.is_cancelled();
+        if self.turn.as_ref().is_some_and(is_live)
+            && self
+                .try_stage(Command::AskForServer(Box::new(asked)))
+                .is_ok()
+            && let Some(turn) = &mut self.turn
+        {
+            turn.caller.asking.insert(id, reply);
+        }
+    }
+
     /// Stores that a sub-agent is about to be made, then says how it shall be.
     fn on_link(
         &mut self,
@@ -140,7 +160,7 @@ impl SessionActor {
         is_live && running.is_some_and(|running| running.turn == turn)
     }
 
-    /// Tells the sub-agents of what was stored: their answers, and the mode.
+    /// Tells the sub-agents of what was stored: their answers, and the mode; and tool servers theirs.
     pub(super) fn tell_children(&mut self, stored: &[Arc<Stored>]) {
         let (Some(turn), Some(open)) = (&mut self.turn, &self.open) else {
             return;
@@ -148,6 +168,9 @@ impl SessionActor {
         for event in stored {
             if let Event::PermissionAnswered(answered) = &event.event {
                 turn.caller.pass_on(answered);
+            }
+            if let Event::QuestionAnswered(answered) = &event.event {
+                turn.caller.pass_on_answer(answered);
             }
             if let Event::ModeChanged(_) = &event.event {
                 turn.caller.mode.send_replace(open.state.mode());
@@ -302,6 +325,28 @@ impl SessionActor {
 }
 
 impl Caller {
+    fn pass_on_answer(&mut self, answered: &QuestionAnswered) {
+        let Some(reply) = self.asking.remove(&answered.id) else {
+            return;
+        };
+        let (text, content) = (answered.text.clone(), answered.content.clone());
+        let answer = match (answered.outcome, content, text) {
+            (QuestionOutcome::Answered, Some(content), _) => PersonAnswer::Filled(content),
+            (QuestionOutcome::Answered, None, Some(text)) => PersonAnswer::Chosen(text),
+            (QuestionOutcome::Cancelled, _, _) => PersonAnswer::Cancelled,
+            (
+                QuestionOutcome::Answered
+                | QuestionOutcome::Later
+                | QuestionOutcome::Declined
+                | QuestionOutcome::Expired,
+                _,
+                _,
+            ) => PersonAnswer::Declined,
+        };
+        // A server that is gone needs no answer.
+        let _ = reply.send(answer);
+    }
+
     fn pass_on(&mut self, answered: &PermissionAnswered) {
         if let Some(answer) = self.answers.remove(&answered.id) {
             // A sub-agent that is gone needs no answer.

@@ -228,6 +228,8 @@ impl SessionActor {
                 self.tell_once_stored(stored);
             }
             Some(Report::Proposed(proposals)) => self.on_proposed(proposals),
+            Some(Report::Asked(asking)) => self.on_asked(*asking),
+            Some(Report::TakenBack(question)) => self.stage(Command::Withdraw(question)),
             Some(Report::Finished(finished)) => {
                 let result = ToolResult {
                     call_id: finished.call,
@@ -320,6 +322,8 @@ impl SessionActor {
                 | Report::Plan { .. }
                 | Report::Compacted { .. }
                 | Report::Proposed(_)
+                | Report::Asked(_)
+                | Report::TakenBack(_)
                 | Report::Finished(_)
                 | Report::Ended(_) => return (deltas, Some(report)),
             }

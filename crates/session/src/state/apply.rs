@@ -144,8 +144,8 @@ impl SessionState {
     fn ask(&mut self, seq: EventSeq, asked: Asked) {
         let mut calls = self.calls.iter_mut();
         let call = calls.find(|call| call.id == *asked.call_id());
-        // What a sub-agent asks is not about the call that it works on, which runs.
-        if let Some(call) = call.filter(|_| !asked.is_of_child()) {
+        // What a sub-agent or a tool server asks is not about the call, which runs.
+        if let Some(call) = call.filter(|_| !asked.is_beside_call()) {
             call.allowed_by = None;
         }
         self.questions.push(Question { seq, asked });

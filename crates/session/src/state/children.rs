@@ -2,7 +2,6 @@
 
 use domain::SessionId;
 use domain::event::{ChildLinked, PermissionAsked};
-use domain::ids::PermissionId;
 use domain::limits::CHILDREN_MAX;
 use journal::Entry;
 
@@ -46,15 +45,6 @@ impl SessionState {
             return Err(Rejected::Late);
         }
         Ok(vec![entry(asked)])
-    }
-
-    /// A sub-agent's question was settled elsewhere.
-    pub(super) fn withdraw(&self, question: &PermissionId) -> Result<Vec<Entry>, Rejected> {
-        let open = self.question(question)?;
-        match open.is_of_child() {
-            true => Ok(vec![open.cancelled()]),
-            false => Err(Rejected::Late),
-        }
     }
 
     /// Takes note of who works for whom.

@@ -3,8 +3,8 @@
 use agent::permissions::Ruled;
 use agent::{Note, PersonQuestion};
 use domain::event::{
-    ChildLinked, Compaction, PermissionAsked, PlanEntry, ToolKind, ToolLocation, ToolResult, Usage,
-    UsagePurpose,
+    ChildLinked, Compaction, PermissionAsked, PlanEntry, QuestionAsked, ToolKind, ToolLocation,
+    ToolResult, Usage, UsagePurpose,
 };
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
@@ -83,7 +83,9 @@ pub enum Command {
     LinkChild(ChildLinked),
     /// A sub-agent asks.
     AskForChild(Box<PermissionAsked>),
-    /// A sub-agent's question was settled elsewhere.
+    /// A tool server asks.
+    AskForServer(Box<QuestionAsked>),
+    /// A question beside a call was settled elsewhere, or nobody waits for its answer.
     Withdraw(PermissionId),
     /// The running turn has the model shown less.
     Compact(Compaction),

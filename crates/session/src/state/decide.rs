@@ -82,6 +82,7 @@ impl SessionState {
             } => self.record_usage(usage, purpose, context_window),
             Command::LinkChild(linked) => self.link_child(linked),
             Command::AskForChild(asked) => self.ask_for_child(*asked),
+            Command::AskForServer(asked) => self.ask_for_server(*asked),
             Command::Withdraw(question) => self.withdraw(&question),
             Command::Compact(compaction) => {
                 self.current()?;
@@ -260,6 +261,8 @@ impl SessionState {
                         call_id: call.call.clone(),
                         question: asked.question,
                         options: asked.options,
+                        server: None,
+                        form: None,
                     }));
                 }
                 (Ruling::Allow(grounds), None) if !call.is_uncontained => {

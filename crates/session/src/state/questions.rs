@@ -1,7 +1,8 @@
 //! What people are asked: whether a call may run, or what the agent wants to know.
 //!
 //! Both wait in one list, are asked of every client, and take the first answer. A permission decides
-//! about its call; a question of the agent's is its call, and the answer is the outcome of it.
+//! about its call; a question of the agent's is its call, and the answer is the outcome of it. What a
+//! sub-agent or a tool server asks is neither: its call goes on and hears the answer.
 
 use domain::CallId;
 use domain::event::{
@@ -12,6 +13,7 @@ use domain::ids::PermissionId;
 use domain::limits::ANSWER_BYTES_MAX;
 use domain::{EventSeq, PrincipalId};
 use journal::Entry;
+use serde_json::{Map, Value};
 
 use super::decide::{answered, entry, result};
 use super::{Rejected, SessionState};
@@ -45,6 +47,8 @@ pub enum Said {
     Option(String),
     /// In their own words.
     Words(String),
+    /// By filling in a form.
+    Form(Map<String, Value>),
     /// Not at all.
     Nothing,
 }
@@ -68,11 +72,11 @@ impl Asked {
         }
     }
 
-    /// Whether a sub-agent asks: then the call goes on meanwhile.
-    pub(super) fn is_of_child(&self) -> bool {
+    /// Whether a sub-agent or a tool server asks: then the call goes on meanwhile.
+    pub(super) fn is_beside_call(&self) -> bool {
         match self {
             Self::Permission(asked) => asked.asker.is_some(),
-            Self::Person(_) => false,
+            Self::Person(asked) => asked.server.is_some(),
         }
     }
 
@@ -84,6 +88,7 @@ impl Asked {
                 id: asked.id.clone(),
                 outcome: QuestionOutcome::Cancelled,
                 text: None,
+                content: None,
                 by: None,
             }),
         }
@@ -102,13 +107,10 @@ impl SessionState {
             (Asked::Permission(asked), Said::Option(option)) => {
                 Ok(self.permit(asked, Some(option), by))
             }
-            (Asked::Permission(asked), Said::Words(_) | Said::Nothing) => {
+            (Asked::Permission(asked), Said::Words(_) | Said::Form(_) | Said::Nothing) => {
                 Ok(self.permit(asked, None, by))
             }
-            (Asked::Person(asked), said) => {
-                let (outcome, text) = heard(asked, said);
-                Ok(settled(asked, outcome, text, Some(by)))
-            }
+            (Asked::Person(asked), said) => Ok(settled(asked, heard(asked, said), Some(by))),
         }
     }
 
@@ -126,8 +128,28 @@ impl SessionState {
                     AnswerOutcome::Cancelled => QuestionOutcome::Cancelled,
                     AnswerOutcome::Allowed | AnswerOutcome::Denied => QuestionOutcome::Declined,
                 };
-                Ok(settled(asked, outcome, None, None))
+                Ok(settled(asked, Heard::nothing(outcome), None))
             }
+        }
+    }
+
+    /// A tool server asks while a call of its tool runs, which goes on meanwhile.
+    pub(super) fn ask_for_server(&self, asked: QuestionAsked) -> Result<Vec<Entry>, Rejected> {
+        let mut calls = self.calls.iter();
+        let runs = calls.any(|call| call.id == asked.call_id && call.allowed_by.is_some());
+        let is_new = self.question(&asked.id).is_err();
+        if !runs || !is_new || asked.server.is_none() {
+            return Err(Rejected::Late);
+        }
+        Ok(vec![entry(asked)])
+    }
+
+    /// A question beside a call was settled elsewhere, or nobody waits for its answer.
+    pub(super) fn withdraw(&self, question: &PermissionId) -> Result<Vec<Entry>, Rejected> {
+        let open = self.question(question)?;
+        match open.is_beside_call() {
+            true => Ok(vec![open.cancelled()]),
+            false => Err(Rejected::Late),
         }
     }
 
@@ -139,30 +161,63 @@ impl SessionState {
 }
 
 /// What a person's answer means.
-fn heard(asked: &QuestionAsked, said: &Said) -> (QuestionOutcome, Option<String>) {
-    match said {
-        Said::Option(option) => match asked.chosen(option) {
-            Choice::Answer(answer) => (QuestionOutcome::Answered, Some(answer.to_owned())),
-            Choice::Later => (QuestionOutcome::Later, None),
-            Choice::Decline => (QuestionOutcome::Declined, None),
-        },
-        Said::Words(words) if words.trim().is_empty() => (QuestionOutcome::Declined, None),
-        Said::Words(words) => {
-            let end = words.floor_char_boundary(ANSWER_BYTES_MAX);
-            (QuestionOutcome::Answered, Some(words[..end].to_owned()))
+struct Heard {
+    outcome: QuestionOutcome,
+    text: Option<String>,
+    content: Option<Map<String, Value>>,
+}
+
+impl Heard {
+    fn nothing(outcome: QuestionOutcome) -> Self {
+        Self {
+            outcome,
+            text: None,
+            content: None,
         }
-        Said::Nothing => (QuestionOutcome::Declined, None),
+    }
+
+    fn words(words: &str) -> Self {
+        let end = words.floor_char_boundary(ANSWER_BYTES_MAX);
+        Self {
+            text: Some(words[..end].to_owned()),
+            ..Self::nothing(QuestionOutcome::Answered)
+        }
     }
 }
 
+fn heard(asked: &QuestionAsked, said: &Said) -> Heard {
+    let declined = Heard::nothing(QuestionOutcome::Declined);
+    match said {
+        Said::Option(option) => match asked.chosen(option) {
+            Choice::Answer(answer) => Heard::words(answer),
+            Choice::Later => Heard::nothing(QuestionOutcome::Later),
+            Choice::Decline => declined,
+        },
+        Said::Words(words) if words.trim().is_empty() => declined,
+        Said::Words(words) => Heard::words(words),
+        // Cutting it would make another answer of it.
+        Said::Form(content) if form_bytes(content) > ANSWER_BYTES_MAX => declined,
+        Said::Form(content) => Heard {
+            content: Some(content.clone()),
+            ..Heard::nothing(QuestionOutcome::Answered)
+        },
+        Said::Nothing => declined,
+    }
+}
+
+fn form_bytes(content: &Map<String, Value>) -> usize {
+    let bytes = |(name, value): (&String, &Value)| name.len() + value.to_string().len();
+    content.iter().map(bytes).sum()
+}
+
 /// The end of a question, and with it of its call: both are stored together, so a call has the
-/// answer that the journal has.
-fn settled(
-    asked: &QuestionAsked,
-    outcome: QuestionOutcome,
-    text: Option<String>,
-    by: Option<&PrincipalId>,
-) -> Vec<Entry> {
+/// answer that the journal has. The call of a tool server goes on.
+fn settled(asked: &QuestionAsked, heard: Heard, by: Option<&PrincipalId>) -> Vec<Entry> {
+    let Heard {
+        outcome,
+        text,
+        content,
+    } = heard;
     let (status, told) = match outcome {
         QuestionOutcome::Answered => (ToolStatus::Completed, text.clone().unwrap_or_default()),
         QuestionOutcome::Later => (ToolStatus::Completed, LATER_TEXT.to_owned()),
@@ -180,10 +235,10 @@ fn settled(
         id: asked.id.clone(),
         outcome,
         text,
+        content,
         by: by.map(|by| by.as_str().to_owned()),
     };
-    vec![
-        entry(answered),
-        result(asked.call_id.clone(), status, &told),
-    ]
+    let ended = || result(asked.call_id.clone(), status, &told);
+    let ended = asked.server.is_none().then(ended);
+    std::iter::once(entry(answered)).chain(ended).collect()
 }

@@ -1,13 +1,17 @@
-//! Asking a person what an agent wants to know: as a form, or as a choice for clients that show none.
+//! Asking a person what an agent or a tool server wants to know: as a form, or as a choice for clients
+//! that show none.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1::{CreateElicitationResponse, ElicitationAction};
 use agent_client_protocol_schema::v1::{ElicitationAcceptAction, ElicitationContentValue};
+use agent_client_protocol_schema::v1::{ElicitationPropertySchema, ElicitationSchema};
 use domain::SessionId;
 use domain::event::QuestionAsked;
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::rpc::{self, RequestId};
 
@@ -22,10 +26,26 @@ const OTHER: &str = "other";
 pub enum FormReply {
     /// The person wrote or chose this.
     Said(String),
+    /// The person filled in a tool server's form.
+    Filled(Map<String, Value>),
     /// The person would not answer.
     Declined,
     /// Not an answer that ACP knows.
     Invalid,
+}
+
+/// Whether `asked` can be shown as a form: a tool server's has to be one that ACP knows, and what a
+/// server wants to be allowed is a choice.
+#[must_use]
+pub fn is_form(asked: &QuestionAsked) -> bool {
+    let Some(form) = &asked.form else {
+        return asked.server.is_none();
+    };
+    let Ok(form) = serde_json::from_value::<ElicitationSchema>(form.clone()) else {
+        return false;
+    };
+    let mut fields = form.properties.values();
+    !fields.any(|field| matches!(field, ElicitationPropertySchema::Other(_)))
 }
 
 /// `elicitation/create` as a whole frame.
@@ -35,11 +55,19 @@ pub fn question_form(id: &RequestId, session: SessionId, asked: &QuestionAsked) 
         "mode": "form",
         "sessionId": session,
         "toolCallId": asked.call_id,
-        "message": asked.question,
-        "requestedSchema": form(asked),
+        "message": words(asked),
+        "requestedSchema": asked.form.clone().unwrap_or_else(|| form(asked)),
     });
     // A `Value` is always JSON.
     rpc::request(id, "elicitation/create", &params).unwrap_or_default()
+}
+
+/// What is asked. Whoever reads it knows that a tool server does, and which.
+fn words(asked: &QuestionAsked) -> Cow<'_, str> {
+    match &asked.server {
+        Some(server) => Cow::Owned(format!("{server} asks: {}", asked.question)),
+        None => Cow::Borrowed(&asked.question),
+    }
 }
 
 fn form(asked: &QuestionAsked) -> Value {
@@ -56,8 +84,9 @@ fn form(asked: &QuestionAsked) -> Value {
 /// answer. The choices are [`QuestionAsked::choices`].
 #[must_use]
 pub fn question_choice(id: &RequestId, session: SessionId, asked: &QuestionAsked) -> String {
-    let text = json!({"type": "text", "text": asked.question});
-    let line = asked.question.lines().next().unwrap_or_default();
+    let words = words(asked);
+    let text = json!({"type": "text", "text": words});
+    let line = words.lines().next().unwrap_or_default();
     let params = json!({
         "sessionId": session,
         "toolCall": {
@@ -72,6 +101,25 @@ pub fn question_choice(id: &RequestId, session: SessionId, asked: &QuestionAsked
         "options": asked.choices(),
     });
     rpc::request(id, "session/request_permission", &params).unwrap_or_default()
+}
+
+/// Reads the result of `elicitation/create` for a tool server.
+#[must_use]
+pub fn server_form_reply(result: &RawValue) -> FormReply {
+    #[derive(Deserialize)]
+    struct Reply {
+        action: String,
+        #[serde(default)]
+        content: Option<Map<String, Value>>,
+    }
+    match serde_json::from_str::<Reply>(result.get()) {
+        Ok(Reply { action, content }) => match action.as_str() {
+            "accept" => FormReply::Filled(content.unwrap_or_default()),
+            "decline" | "cancel" => FormReply::Declined,
+            _ => FormReply::Invalid,
+        },
+        Err(_) => FormReply::Invalid,
+    }
 }
 
 /// Reads the result of `elicitation/create`.

@@ -1,0 +1,232 @@
+//! One server's login, as its connection uses it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::tool_server::{Hidden, LoginClient};
+
+use super::login::{fulfilled, now, renew};
+use super::store::{Grant, Locked, LoginFile, Stored};
+use super::web::Web;
+use super::{Challenge, LoginError};
+
+/// Seconds before its end at which a token is renewed: a request that takes it along may be slow.
+const EARLY_SECONDS: u64 = 30;
+
+/// One person's login at one server. Cheap to clone; clones are the same. It does not print.
+#[derive(Clone)]
+pub(crate) struct Account {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    web: Web,
+    file: LoginFile,
+    client: Option<LoginClient>,
+    /// What people are told who must log in.
+    hint: String,
+    held: Mutex<Held>,
+}
+
+/// What of the file is known here.
+#[derive(Clone)]
+enum Held {
+    /// Nobody has looked.
+    Unread,
+    Nothing,
+    Token {
+        token: Hidden,
+        expires_at: Option<u64>,
+    },
+}
+
+impl Account {
+    /// The login kept in `file`.
+    pub(crate) fn new(
+        web: Web,
+        file: LoginFile,
+        client: Option<LoginClient>,
+        hint: String,
+    ) -> Self {
+        let shared = Shared {
+            web,
+            file,
+            client,
+            hint,
+            held: Mutex::new(Held::Unread),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    pub(crate) fn hint(&self) -> &str {
+        &self.shared.hint
+    }
+
+    pub(super) fn web(&self) -> &Web {
+        &self.shared.web
+    }
+
+    pub(super) fn client(&self) -> Option<&LoginClient> {
+        self.shared.client.as_ref()
+    }
+
+    /// The token that a request takes along, if there is any.
+    pub(crate) async fn token(&self) -> Option<Hidden> {
+        let held = self.held().clone();
+        let held = match held {
+            Held::Unread => {
+                let stored = self.stored().await.unwrap_or_default();
+                self.hold(stored.grant.as_ref());
+                self.held().clone()
+            }
+            Held::Nothing | Held::Token { .. } => held,
+        };
+        let Held::Token { token, expires_at } = held else {
+            return None;
+        };
+        let is_late = expires_at.is_some_and(|at| now() + EARLY_SECONDS >= at);
+        if is_late && let Some(renewed) = self.renewed(Some(&token), None).await {
+            return Some(renewed);
+        }
+        Some(token)
+    }
+
+    /// A token other than the one that was `used`, after the server has turned it away with
+    /// `challenge` or it has become old. None if only a person can get one; that is noted then.
+    pub(crate) async fn renewed(
+        &self,
+        used: Option<&Hidden>,
+        challenge: Option<&Challenge>,
+    ) -> Option<Hidden> {
+        // Held while the token is renewed, or two processes would use up the same one.
+        let locked = self.shared.file.lock().await.ok()?;
+        let (locked, stored) = reading(locked).await.ok()?;
+        if let Some(grant) = &stored.grant
+            && used.is_none_or(|used| used.reveal() != grant.access_token)
+        {
+            self.hold(Some(grant));
+            return Some(Hidden::new(&grant.access_token));
+        }
+        let lacks_scope = challenge.is_some_and(Challenge::lacks_scope);
+        let old = stored.grant.as_ref();
+        if let Some(old) = old.filter(|old| old.refresh_token.is_some() && !lacks_scope) {
+            match renew(old, &self.shared.web).await {
+                Ok(grant) => {
+                    let token = Hidden::new(&grant.access_token);
+                    self.hold(Some(&grant));
+                    writing(locked, fulfilled(grant)).await.ok()?;
+                    return Some(token);
+                }
+                // Perhaps another time.
+                Err(LoginError::Failed(_) | LoginError::TooSlow | LoginError::NotStored(_)) => {
+                    return None;
+                }
+                Err(LoginError::Denied(_) | LoginError::Refused(_)) => {}
+            }
+        }
+        let challenge = challenge?;
+        let kept = stored.grant.map(|grant| Grant {
+            refresh_token: grant.refresh_token.filter(|_| lacks_scope),
+            ..grant
+        });
+        let noted = Stored {
+            challenge: Some(challenge.clone()),
+            grant: kept,
+        };
+        writing(locked, noted).await.ok();
+        None
+    }
+
+    /// Notes that the server wants a login, or a better one.
+    pub(crate) async fn note(&self, challenge: &Challenge) {
+        let Ok(locked) = self.shared.file.lock().await else {
+            return;
+        };
+        if let Ok((locked, stored)) = reading(locked).await {
+            let noted = Stored {
+                challenge: Some(challenge.clone()),
+                ..stored
+            };
+            writing(locked, noted).await.ok();
+        }
+    }
+
+    /// Whether there is a login that no request has taken along yet.
+    pub(crate) async fn has_news(&self) -> bool {
+        let Ok(stored) = self.stored().await else {
+            return false;
+        };
+        let stored = stored.grant.map(|grant| grant.access_token);
+        match (&*self.held(), stored) {
+            (Held::Token { token, .. }, Some(stored)) => token.reveal() != stored,
+            (Held::Unread | Held::Nothing, Some(_)) => true,
+            (_, None) => false,
+        }
+    }
+
+    /// Whether the server has said that it wants a login, or a better one.
+    pub(crate) async fn is_wanted(&self) -> bool {
+        let stored = self.stored().await;
+        stored.is_ok_and(|stored| stored.challenge.is_some())
+    }
+
+    /// Forgets the login; says whether there was one.
+    ///
+    /// # Errors
+    /// If the file cannot be removed.
+    pub(crate) async fn logout(&self) -> io::Result<bool> {
+        let locked = self.shared.file.lock().await?;
+        *self.held() = Held::Nothing;
+        on_thread(move || locked.remove()).await
+    }
+
+    /// Keeps what a person has granted.
+    pub(super) async fn keep(&self, grant: Grant) -> Result<(), LoginError> {
+        let locked = self.shared.file.lock().await?;
+        self.hold(Some(&grant));
+        Ok(writing(locked, fulfilled(grant)).await?)
+    }
+
+    pub(super) async fn stored(&self) -> io::Result<Stored> {
+        let file = self.shared.file.clone();
+        on_thread(move || file.read()).await
+    }
+
+    fn hold(&self, grant: Option<&Grant>) {
+        *self.held() = match grant {
+            Some(grant) => Held::Token {
+                token: Hidden::new(&grant.access_token),
+                expires_at: grant.expires_at,
+            },
+            None => Held::Nothing,
+        };
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // Whole at every step, so a panic elsewhere does not spoil it.
+        let held = self.shared.held.lock();
+        held.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn reading(locked: Locked) -> io::Result<(Locked, Stored)> {
+    on_thread(move || {
+        let stored = locked.read()?;
+        Ok((locked, stored))
+    })
+    .await
+}
+
+async fn writing(locked: Locked, stored: Stored) -> io::Result<()> {
+    on_thread(move || locked.write(&stored)).await
+}
+
+/// Files may be slow.
+async fn on_thread<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
