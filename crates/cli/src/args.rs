@@ -407,6 +407,7 @@ impl Command {
             Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
             Self::Init(args) => Some(&args.server),
+            Self::Sessions(args) => args.action.server(),
             Self::Serve(_)
             | Self::Approve(_)
             | Self::Completions(_)
@@ -415,7 +416,6 @@ impl Command {
             | Self::Man(_)
             | Self::Mcp(_)
             | Self::Open(_)
-            | Self::Sessions(_)
             | Self::Token(_) => None,
         }
     }

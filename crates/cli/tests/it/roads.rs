@@ -10,6 +10,7 @@ use testkit::script::{Script, say, stream, tool};
 use testkit::{AcpClient, Choice, Home, Program, wait_for};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, UnixStream};
+use tokio::process::ChildStdout;
 
 use crate::project::run;
 use crate::support::{binary, echo};
@@ -290,4 +291,60 @@ async fn sleeping(scheme: &str) {
 #[tokio::test]
 async fn b_21_a_server_that_slept_is_found_again_and_nothing_is_lost_or_doubled() {
     sleeping("ws").await;
+}
+
+#[tokio::test]
+async fn a_session_is_followed_from_anywhere_and_over_a_restart() {
+    let (mut server, _ferry, road) = serve_for_requests(echo()).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    assert_eq!(client.prompt(&session, "one").await.text, "you said one");
+    // Somebody elsewhere, with nothing of the server's but its address and a token.
+    let elsewhere = Home::new(binary(), echo())
+        .env("FASTNESS_TOKEN", server.token())
+        .env("FASTNESS_LIMITS_RECONNECT_FIRST_MS", 50);
+    let tail = ["tail", &session[..8], "--server", &road];
+    let (told, code) = run(&elsewhere, "sessions", &tail).await;
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("you:\none\n"), "{told}");
+    assert!(told.contains("assistant:\nyou said one\n"), "{told}");
+    let (told, _) = run(&elsewhere, "sessions", &[&tail[..], &["-n", "1"]].concat()).await;
+    assert!(!told.contains("you:\none\n"), "{told}");
+
+    let mut following = elsewhere.command("sessions");
+    let mut following = following.args(tail).arg("-f").spawn().unwrap();
+    let mut output = following.stdout.take().unwrap();
+    let mut seen = String::new();
+    read_until(&mut output, &mut seen, "you said one").await;
+    client.prompt(&session, "two").await;
+    read_until(&mut output, &mut seen, "you said two").await;
+    server = server.restart().await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.load_session(&session).await.unwrap();
+    client.prompt(&session, "three").await;
+    read_until(&mut output, &mut seen, "you said three").await;
+    assert_eq!(seen.matches("you said two").count(), 1, "{seen}");
+    let pid = following
+        .id()
+        .and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+    rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::INT).unwrap();
+    assert_eq!(following.wait().await.unwrap().code(), Some(130));
+
+    let (told, code) = run(&elsewhere, "sessions", &["tail", "ffff", "--server", &road]).await;
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("has no session ffff"), "{told}");
+}
+
+/// Reads a program's output until it says `expected`.
+async fn read_until(output: &mut ChildStdout, seen: &mut String, expected: &str) {
+    let reading = async {
+        let mut chunk = [0; 1024];
+        while !seen.contains(expected) {
+            let count = output.read(&mut chunk).await.unwrap();
+            assert!(count > 0, "it ended; it said {seen}");
+            seen.push_str(&String::from_utf8_lossy(&chunk[..count]));
+        }
+    };
+    let read = tokio::time::timeout(testkit::program::DEADLINE, reading).await;
+    read.unwrap_or_else(|_| panic!("{expected} did not come"));
 }
