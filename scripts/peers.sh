@@ -2,8 +2,10 @@
 # The real ACP clients, tool servers and language server that Fastness is tested with: installs what is
 # missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|pylsp]...   all of them if none is named
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp]...
+#                                                          all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
+#   scripts/peers.sh conformance ARG...                    the conformance suite of MCP
 #
 # Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
 # in target/peers. Needs bash, flock, node >= 20 with npm, and python3 with pip.
@@ -16,10 +18,10 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 # The file that pins a peer's versions; a copy of it beside the installation says it is complete.
 pin_of() {
     case $1 in
-    typescript | acpx | mcp-node) echo "$pins/$1/package-lock.json" ;;
+    typescript | acpx | mcp-node | mcp-conformance) echo "$pins/$1/package-lock.json" ;;
     python | mcp-python | pylsp) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python or pylsp" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance or pylsp" >&2
         exit 2
         ;;
     esac
@@ -76,12 +78,12 @@ install_peer() {
     echo "$peers/$1"
 }
 
-# acpx needs Node 22; its installation brings one for those who have an older.
-node_for_acpx() {
+# Some need Node 22; their installation brings one for those who have an older.
+node_for() {
     if node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 22 ? 0 : 1)'; then
         echo node
     else
-        ls "$peers"/acpx/node_modules/node-*/bin/node
+        ls "$peers/$1"/node_modules/node-*/bin/node
     fi
 }
 
@@ -96,22 +98,33 @@ run_peer() {
     case $1 in
     typescript) exec node "$peers/typescript/peer.mjs" "$2" ;;
     python) PYTHONPATH=$peers/python/site exec python3 -B "$peers/python/peer.py" "$2" ;;
-    acpx) exec "$(node_for_acpx)" "$peers/acpx/peer.mjs" "$2" ;;
+    acpx) exec "$(node_for acpx)" "$peers/acpx/peer.mjs" "$2" ;;
     esac
+}
+
+# The conformance suite of MCP, with the arguments that it takes.
+run_conformance() {
+    install_peer mcp-conformance >/dev/null
+    exec "$(node_for mcp-conformance)" \
+        "$peers/mcp-conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js" "$@"
 }
 
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python pylsp; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)
     [ $# -eq 3 ] || { echo "usage: scripts/peers.sh run PEER PLAN" >&2 && exit 2; }
     run_peer "$2" "$3"
     ;;
+conformance)
+    shift
+    run_conformance "$@"
+    ;;
 *)
-    echo "usage: scripts/peers.sh install [PEER]... | run PEER PLAN" >&2
+    echo "usage: scripts/peers.sh install [PEER]... | run PEER PLAN | conformance ARG..." >&2
     exit 2
     ;;
 esac

@@ -209,6 +209,15 @@ impl ProjectView {
         looked.unwrap_or_default()
     }
 
+    /// Asks the disk whether what the newest look saw still held at `asked`; if it did, a look
+    /// since then need not. Blocks, and is for who waits for the disk anyway.
+    pub fn recheck(&self, asked: Moment) {
+        let known = lock(&self.shared.known).clone();
+        if let Some(survey) = known {
+            survey.holds(asked);
+        }
+    }
+
     /// What the newest look saw, if there was one. Asks nobody.
     #[must_use]
     pub fn seen(&self) -> Option<Arc<Project>> {

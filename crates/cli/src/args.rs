@@ -69,6 +69,15 @@ pub(crate) enum Command {
         Exit code 3 means that every tool call of the answer was denied because no --allow rule \
         covered it.")]
     Ask(AskArgs),
+    /// Talk with the agent in the terminal.
+    #[command(after_help = "Examples:\n  \
+        fastness chat\n  \
+        fastness chat --resume 3f2a\n  \
+        fastness chat --server ws://box.example:4600\n\n\
+        It goes through the server of this data directory if one runs (unless --model says otherwise), else \
+        the agent runs in this process. When stdin or stdout is not a terminal, each line of stdin is a prompt and \
+        the answers are plain text. Inside, /help shows commands and keys.")]
+    Chat(ChatArgs),
     /// Print what a shell needs to complete our commands and flags.
     #[command(after_help = "Examples:\n  \
         fastness completions bash > ~/.local/share/bash-completion/completions/fastness\n  \
@@ -301,6 +310,24 @@ pub(crate) struct AskArgs {
     pub(crate) timeout: Option<Duration>,
 }
 
+/// `fastness chat`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ChatArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Go through the server of this data directory, and start one if none runs.
+    #[arg(long, conflicts_with = "server")]
+    pub(crate) spawn: bool,
+    /// Go on with this session; the first characters of its id will do.
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// Go on with the session of this directory in which something happened last.
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    pub(crate) is_continued: bool,
+}
+
 /// `fastness doctor`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct DoctorArgs {
@@ -324,6 +351,12 @@ pub(crate) enum McpAction {
     /// Start each server, ask for its tools, and say how it went.
     #[command(after_help = "Example:\n  fastness mcp list")]
     List,
+    /// Do what the conformance suite of MCP expects of a client.
+    #[command(hide = true)]
+    Conformance {
+        /// The suite's server.
+        url: String,
+    },
 }
 
 /// `fastness token`.
@@ -390,6 +423,7 @@ impl Command {
             Self::Approve(args) => &args.common,
             Self::Ask(args) => &args.common,
             Self::Completions(args) => &args.common,
+            Self::Chat(args) => &args.common,
             Self::Doctor(args) => &args.common,
             Self::Fetch(args) => &args.common,
             Self::Init(args) => &args.common,
@@ -407,6 +441,7 @@ impl Command {
             Self::Acp(args) => Some(&args.server),
             Self::Ask(args) => Some(&args.server),
             Self::Init(args) => Some(&args.server),
+            Self::Chat(args) => Some(&args.server),
             Self::Sessions(args) => args.action.server(),
             Self::Serve(_)
             | Self::Approve(_)

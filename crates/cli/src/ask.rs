@@ -9,7 +9,7 @@ mod input;
 mod keyboard;
 mod lines;
 mod permits;
-mod questions;
+pub(crate) mod questions;
 mod screen;
 mod tally;
 

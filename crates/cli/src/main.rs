@@ -4,6 +4,7 @@ mod acp;
 mod approve;
 mod args;
 mod ask;
+mod chat;
 mod doctor;
 mod engine;
 mod fetch;
@@ -62,7 +63,14 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     let _log = logging::start(settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One client at a time: a second thread would be woken for nothing. What computes or waits for
+    // the disk has threads of its own.
+    let mut builder = if matches!(cli.command, Command::Serve(_)) {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    };
+    let runtime = builder
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()
         .build()
@@ -83,6 +91,7 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         // Answered before there were settings.
         Command::Completions(_) | Command::Man(_) => Ok(ExitCode::SUCCESS),
         Command::Init(args) => init::run(args, settings),
+        Command::Chat(args) => chat::run(args, settings).await,
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,
         Command::Mcp(args) => servers::run(args, settings).await,
@@ -112,7 +121,7 @@ async fn remote(settings: &Settings) -> anyhow::Result<Client> {
     Ok(Client::connect(transport, client_settings(settings)).await?)
 }
 
-fn client_settings(settings: &Settings) -> ClientSettings {
+pub(crate) fn client_settings(settings: &Settings) -> ClientSettings {
     ClientSettings {
         limits: settings.limits.clone(),
         name: "fastness",

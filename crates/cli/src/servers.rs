@@ -1,5 +1,7 @@
 //! `fastness mcp`: the servers of tools that a session here would have.
 
+mod conformance;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -19,8 +21,9 @@ use crate::web;
 /// # Errors
 /// If what came of it cannot be printed.
 pub(crate) async fn run(args: &McpArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
-    match args.action {
+    match &args.action {
         McpAction::List => list(settings).await,
+        McpAction::Conformance { url } => conformance::run(url, settings).await,
     }
 }
 

@@ -293,6 +293,8 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
     }
     Ok(match command {
         Command::Serve(_) => LevelFilter::INFO,
+        // Its screen is the terminal that the log would be written to.
+        Command::Chat(_) => LevelFilter::OFF,
         Command::Acp(_)
         | Command::Approve(_)
         | Command::Ask(_)
@@ -315,6 +317,7 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
         | Command::Approve(_)
         | Command::Ask(_)
         | Command::Completions(_)
+        | Command::Chat(_)
         | Command::Doctor(_)
         | Command::Fetch(_)
         | Command::Init(_)

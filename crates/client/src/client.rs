@@ -6,18 +6,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use domain::limits::{CLIENT_UPDATES_MAX, CLOSE_WAIT, REQUESTS_IN_FLIGHT_MAX};
-use domain::{Cursor, Limits, PromptId, SessionId};
+use domain::{Cursor, EventSeq, Limits, PromptId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::acp::{FastnessMeta, ListSessions, PROTOCOL_VERSION, TurnStatus, requests};
+use wire::acp::{ConfigValue, FastnessMeta, ListSessions, PROTOCOL_VERSION, TurnStatus, requests};
 use wire::rpc::RequestId;
 
-use crate::connection::{Command, Connection, Deadline, Request};
+use crate::connection::{Command, Connection, Deadline, Reply, Request};
 use crate::error::{ClientError, TransportError};
 use crate::message::{meta, session_at, text_at};
-use crate::prompt::{PROMPT, PromptStream};
+use crate::prompt::{Item, PROMPT, PromptStream};
 use crate::transport::Transport;
 use crate::writer;
 
@@ -60,6 +60,8 @@ pub struct Attached {
     pub session: SessionId,
     /// The turn that runs in it, or the last one.
     pub turn: TurnStatus,
+    /// What can be set in it, as ACP's list of options; null if the server does not say.
+    pub options: Value,
 }
 
 /// Some of the sessions that the server has for us.
@@ -192,7 +194,7 @@ impl Client {
             method: PROMPT,
             frame: requests::prompt(&id, session, &blocks, &meta),
             deadline: None,
-            reply,
+            reply: Reply::Asker(reply),
             listener: Some((session, listener)),
         });
         self.hand_over(PROMPT, &request, command, self.deadline())
@@ -245,6 +247,26 @@ impl Client {
         self.request("session/set_mode", frame).await.map(drop)
     }
 
+    /// Sets one of the session's options, such as `model`; gives all of them as they are then.
+    pub async fn set_option(
+        &self,
+        session: SessionId,
+        option: &str,
+        choice: &str,
+    ) -> Result<Value, ClientError> {
+        let value = ConfigValue::Choice(choice.to_owned());
+        let frame = |id: &RequestId| requests::set_config_option(id, session, option, &value);
+        let (_, answer) = self.request("session/set_config_option", frame).await?;
+        Ok(answer["configOptions"].clone())
+    }
+
+    /// Undoes everything after the turn that ended at event `to`, or last before it.
+    pub async fn rewind(&self, session: SessionId, to: EventSeq) -> Result<(), ClientError> {
+        let frame = |id: &RequestId| requests::rewind(id, session, to);
+        let asked = self.request("_fastness/session/rewind", frame).await;
+        asked.map(drop)
+    }
+
     /// Ends the session's life in memory; its journal stays.
     pub async fn close_session(&self, session: SessionId) -> Result<(), ClientError> {
         let frame = |id: &RequestId| requests::close_session(id, session);
@@ -284,10 +306,20 @@ impl Client {
     }
 
     /// Sends a request and waits for its answer, at most as long as the settings say.
-    async fn request(
+    pub(crate) async fn request(
         &self,
         method: &'static str,
         frame: impl FnOnce(&RequestId) -> String,
+    ) -> Result<(String, Value), ClientError> {
+        self.request_entering(method, frame, None).await
+    }
+
+    /// The same; what happens in the session that the answer names goes to `listener` from then on.
+    pub(crate) async fn request_entering(
+        &self,
+        method: &'static str,
+        frame: impl FnOnce(&RequestId) -> String,
+        listener: Option<mpsc::Sender<Item>>,
     ) -> Result<(String, Value), ClientError> {
         let id = new_id();
         let frame = frame(&RequestId::string(id.as_str()));
@@ -298,7 +330,10 @@ impl Client {
             method,
             frame,
             deadline: Some(deadline),
-            reply,
+            reply: match listener {
+                Some(listener) => Reply::Entering(reply, listener),
+                None => Reply::Asker(reply),
+            },
             listener: None,
         });
         self.hand_over(method, &id, command, deadline).await?;
@@ -309,7 +344,7 @@ impl Client {
     }
 
     /// Gives the connection a command; waits until `deadline` at most for room in its queue.
-    async fn hand_over(
+    pub(crate) async fn hand_over(
         &self,
         method: &'static str,
         id: &str,
@@ -339,7 +374,7 @@ impl Client {
         }
     }
 
-    fn deadline(&self) -> Deadline {
+    pub(crate) fn deadline(&self) -> Deadline {
         Deadline {
             at: Instant::now() + self.request_timeout,
             seconds: self.request_timeout.as_secs_f64(),
@@ -353,14 +388,15 @@ pub(crate) fn new_id() -> String {
 }
 
 /// A path as JSON can say it. What is not UTF-8 cannot be said; the server will not find the rest.
-fn said(path: &Path) -> Cow<'_, str> {
+pub(crate) fn said(path: &Path) -> Cow<'_, str> {
     path.to_string_lossy()
 }
 
-fn attached(session: SessionId, answer: &Value) -> Attached {
+pub(crate) fn attached(session: SessionId, answer: &Value) -> Attached {
     Attached {
         session,
         turn: TurnStatus::deserialize(&meta(answer)["turn"]).unwrap_or_default(),
+        options: answer["configOptions"].clone(),
     }
 }
 

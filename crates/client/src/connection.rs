@@ -10,8 +10,8 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
-use domain::SessionId;
 use domain::limits::REQUESTS_IN_FLIGHT_MAX;
+use domain::{PromptId, SessionId};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
@@ -23,14 +23,21 @@ use wire::rpc::{self, RequestId, RpcError};
 
 use crate::error::{ClientError, TransportError};
 use crate::message::{self, Inbound};
-use crate::prompt::{Ask, Item};
+use crate::prompt::{Ask, Item, PromptEnd};
 use crate::transport::{FrameIn, FramesIn, Heartbeat};
 
 /// What handles ask of the connection.
 #[derive(Debug)]
 pub(crate) enum Command {
     Request(Request),
-    Notify { frame: String },
+    /// Sends what happens in a session here from now on.
+    Watch {
+        session: SessionId,
+        listener: mpsc::Sender<Item>,
+    },
+    Notify {
+        frame: String,
+    },
     Close,
 }
 
@@ -41,9 +48,26 @@ pub(crate) struct Request {
     pub(crate) method: &'static str,
     pub(crate) frame: String,
     pub(crate) deadline: Option<Deadline>,
-    pub(crate) reply: oneshot::Sender<Result<Value, ClientError>>,
+    pub(crate) reply: Reply,
     /// Where the updates of a session go until the answer comes.
     pub(crate) listener: Option<(SessionId, mpsc::Sender<Item>)>,
+}
+
+/// Who hears the answer to a request.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// Whoever waits for it.
+    Asker(oneshot::Sender<Result<Value, ClientError>>),
+    /// The same, and the updates of the session that it names go to a listener from then on.
+    Entering(
+        oneshot::Sender<Result<Value, ClientError>>,
+        mpsc::Sender<Item>,
+    ),
+    /// The watch over the session, in order with the session's updates.
+    Watch {
+        session: SessionId,
+        prompt: PromptId,
+    },
 }
 
 /// Until when an answer is waited for.
@@ -78,7 +102,7 @@ pub(crate) struct Connection {
 struct Waiting {
     method: &'static str,
     deadline: Option<Deadline>,
-    reply: oneshot::Sender<Result<Value, ClientError>>,
+    reply: Reply,
     session: Option<SessionId>,
 }
 
@@ -164,6 +188,9 @@ impl Connection {
             }
             command = self.commands.recv(), if may_write => match command {
                 Some(Command::Request(request)) => self.start(request),
+                Some(Command::Watch { session, listener }) => {
+                    self.listeners.insert(session, listener);
+                }
                 Some(Command::Notify { frame }) => self.send(frame),
                 Some(Command::Close) | None => {
                     return Err(Ended::Because(TransportError::ClosedHere));
@@ -207,7 +234,7 @@ impl Connection {
             Some(_) | None => None,
         };
         if let Some(refusal) = refusal {
-            let _ = reply.send(Err(refusal));
+            self.tell(reply, &id, Err(refusal));
             return;
         }
         let session = listener.map(|(session, items)| {
@@ -254,6 +281,7 @@ impl Connection {
                 self.ask(id, session, |reply, withdrawn| Ask {
                     session,
                     call,
+                    raw: question.tool_call,
                     options: question.options,
                     reply,
                     withdrawn,
@@ -291,16 +319,33 @@ impl Connection {
             message: error.message,
             data: error.data.unwrap_or_default(),
         });
-        self.finish(waiting, result);
+        self.finish(waiting, id, result);
     }
 
     /// Gives `waiting` its result. Its listener hears nothing after this.
-    fn finish(&mut self, waiting: Waiting, result: Result<Value, ClientError>) {
+    fn finish(&mut self, waiting: Waiting, id: &str, result: Result<Value, ClientError>) {
         if let Some(session) = waiting.session {
             self.listeners.remove(&session);
         }
+        self.tell(waiting.reply, id, result);
+    }
+
+    fn tell(&mut self, reply: Reply, id: &str, result: Result<Value, ClientError>) {
         // The asker may have gone; the answer then has no reader.
-        let _ = waiting.reply.send(result);
+        match reply {
+            Reply::Asker(asker) => drop(asker.send(result)),
+            Reply::Entering(asker, listener) => {
+                let answer = result.as_ref().ok();
+                if let Some(session) = answer.and_then(message::session_at) {
+                    self.listeners.insert(session, listener);
+                }
+                drop(asker.send(result));
+            }
+            Reply::Watch { session, prompt } => {
+                let end = result.and_then(|answer| PromptEnd::read(&answer, id));
+                self.deliver(session, Item::Ended { prompt, end });
+            }
+        }
     }
 
     fn deliver(&mut self, session: SessionId, item: Item) {
@@ -319,7 +364,8 @@ impl Connection {
         session: SessionId,
         ask: impl FnOnce(oneshot::Sender<String>, oneshot::Receiver<()>) -> Ask,
     ) {
-        let unheard = !self.listeners.contains_key(&session);
+        let listener = self.listeners.get(&session);
+        let unheard = listener.is_none_or(mpsc::Sender::is_closed);
         if unheard || self.asks.len() >= REQUESTS_IN_FLIGHT_MAX {
             // An error withdraws this connection; others may still answer.
             self.send(rpc::error_response(&id, &RpcError::internal()));
@@ -348,10 +394,10 @@ impl Connection {
         for (id, waiting) in late {
             let timeout = ClientError::Timeout {
                 method: waiting.method,
-                id,
+                id: id.clone(),
                 seconds: waiting.deadline.map_or(0.0, |deadline| deadline.seconds),
             };
-            self.finish(waiting, Err(timeout));
+            self.finish(waiting, &id, Err(timeout));
         }
     }
 
@@ -371,10 +417,10 @@ impl Connection {
         for (id, waiting) in waiting {
             let lost = ClientError::Lost {
                 method: waiting.method,
-                id,
+                id: id.clone(),
                 cause: cause.clone(),
             };
-            self.finish(waiting, Err(lost));
+            self.finish(waiting, &id, Err(lost));
         }
     }
 }

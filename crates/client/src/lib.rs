@@ -46,6 +46,7 @@ mod prompt;
 mod streamable;
 mod transport;
 mod update;
+mod watch;
 mod websocket;
 mod writer;
 
@@ -57,3 +58,4 @@ pub use lasting::{Dialer, LinkState};
 pub use prompt::{Ask, PromptEnd, PromptEvent, PromptStream};
 pub use transport::{FrameIn, FrameOut, Heartbeat, Pipe, Transport};
 pub use update::{ToolCall, Update};
+pub use watch::{Watch, WatchEvent};

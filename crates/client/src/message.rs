@@ -1,8 +1,8 @@
 //! What the server said, as this side acts on it. Reading is lenient: whatever is not understood is
 //! [`Inbound::Skipped`] with a reason for the log.
 
-use domain::SessionId;
 use domain::event::ToolKind;
+use domain::{Cursor, SessionId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wire::acp::{AgentMessage, PermissionQuestion, SessionUpdate, decode_agent};
@@ -100,9 +100,15 @@ fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Inbound {
 fn notification(method: &str, params: Option<&RawValue>) -> Inbound {
     let reason = match decode_agent(method, params) {
         Ok(AgentMessage::Update(update)) => match received(&update) {
-            Some(received) => {
-                let session = update.session;
-                return Inbound::Update { session, received };
+            Some((read, cursor)) => {
+                return Inbound::Update {
+                    session: update.session,
+                    received: Received {
+                        update: read,
+                        cursor,
+                        raw: update.update,
+                    },
+                };
             }
             None => "an update without a kind",
         },
@@ -112,6 +118,7 @@ fn notification(method: &str, params: Option<&RawValue>) -> Inbound {
                 received: Received {
                     cursor: None,
                     update: Update::Turn(notice),
+                    raw: Value::Null,
                 },
             };
         }
@@ -123,7 +130,8 @@ fn notification(method: &str, params: Option<&RawValue>) -> Inbound {
     Inbound::Skipped { reason }
 }
 
-fn received(message: &SessionUpdate) -> Option<Received> {
+/// The update, and where the client stands after it.
+fn received(message: &SessionUpdate) -> Option<(Update, Option<Cursor>)> {
     let update = &message.update;
     let text = || message.text().map(str::to_owned);
     let kind = update["sessionUpdate"].as_str()?;
@@ -144,10 +152,7 @@ fn received(message: &SessionUpdate) -> Option<Received> {
     };
     // Inside a group of updates of one event the cursor has not moved yet.
     let meta = message.meta.as_ref().filter(|meta| !meta.more);
-    Some(Received {
-        update,
-        cursor: meta.map(wire::acp::UpdateMeta::cursor),
-    })
+    Some((update, meta.map(wire::acp::UpdateMeta::cursor)))
 }
 
 fn tool_call(value: &Value) -> Option<ToolCall> {

@@ -1,7 +1,7 @@
 //! One prompt as its caller sees it: updates and questions in order, then how it ended.
 
 use domain::event::{PermissionOption, PermissionOptionKind};
-use domain::{Cursor, SessionId};
+use domain::{Cursor, PromptId, SessionId};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,6 +30,11 @@ pub struct PromptStream {
 pub(crate) enum Item {
     Received(Received),
     Ask(Ask),
+    /// A prompt that was sent for a [`crate::Watch`] is answered.
+    Ended {
+        prompt: PromptId,
+        end: Result<PromptEnd, ClientError>,
+    },
 }
 
 /// One thing that a prompt led to.
@@ -59,6 +64,8 @@ pub struct Ask {
     pub session: SessionId,
     /// The call in question.
     pub call: ToolCall,
+    /// The same as it came, with all that ACP says of it.
+    pub raw: Value,
     /// What may be answered.
     pub options: Vec<PermissionOption>,
     pub(crate) reply: oneshot::Sender<String>,
@@ -71,13 +78,15 @@ impl PromptStream {
     /// Cancel safe: nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<PromptEvent, ClientError>> {
         // The connection closes the items before it gives the end, so that the end comes last.
-        if let Some(item) = self.items.recv().await {
+        while let Some(item) = self.items.recv().await {
             return Some(Ok(match item {
-                Item::Received(Received { update, cursor }) => {
+                Item::Received(Received { update, cursor, .. }) => {
                     self.cursor = cursor.or(self.cursor);
                     PromptEvent::Update(update)
                 }
                 Item::Ask(ask) => PromptEvent::Ask(ask),
+                // Those are told to watches only.
+                Item::Ended { .. } => continue,
             }));
         }
         let answer = self.end.as_mut()?.await;
@@ -89,7 +98,8 @@ impl PromptStream {
                 cause: TransportError::ClosedHere,
             })
         });
-        Some(answer.and_then(|answer| self.ended(&answer)))
+        let end = answer.and_then(|answer| PromptEnd::read(&answer, &self.request));
+        Some(end.map(PromptEvent::Ended))
     }
 
     /// Where the client stands in the session's stream, to go on from there later.
@@ -97,21 +107,24 @@ impl PromptStream {
     pub fn cursor(&self) -> Option<Cursor> {
         self.cursor
     }
+}
 
-    fn ended(&self, answer: &Value) -> Result<PromptEvent, ClientError> {
+impl PromptEnd {
+    /// What the answer to the prompt with the id `request` says.
+    pub(crate) fn read(answer: &Value, request: &str) -> Result<Self, ClientError> {
         let Some(stop_reason) = text_at(answer, "stopReason") else {
             return Err(ClientError::BadAnswer {
                 method: PROMPT,
-                id: self.request.clone(),
+                id: request.to_owned(),
                 problem: "has no stop reason",
             });
         };
         let usage = [&answer["usage"], &meta(answer)["usage"]];
         let usage = usage.into_iter().find(|usage| !usage.is_null());
-        Ok(PromptEvent::Ended(PromptEnd {
+        Ok(Self {
             stop_reason,
             usage: usage.cloned().unwrap_or_default(),
-        }))
+        })
     }
 }
 

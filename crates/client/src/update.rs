@@ -13,6 +13,8 @@ pub(crate) struct Received {
     /// Where the client stands after it; `None` for state that is not an event, and inside a group
     /// of updates that belong to one event.
     pub(crate) cursor: Option<Cursor>,
+    /// The update as it came; null for what is not ACP's.
+    pub(crate) raw: Value,
 }
 
 /// What happened in a session.

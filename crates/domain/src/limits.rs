@@ -66,7 +66,7 @@ pub const MERGED_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 /// Text of one turn taken per second: far more than any model writes, and little enough that a flood
 /// leaves the cores and the disk to the other sessions.
-pub const TEXT_BYTES_PER_SECOND_MAX: u64 = 16 * 1024 * 1024;
+pub const TEXT_BYTES_PER_SECOND_MAX: u64 = 8 * 1024 * 1024;
 
 /// How far a turn's text may run ahead of that rate: what makes waiting worth a timer.
 pub const TEXT_BURST_TIME: Duration = Duration::from_millis(4);

@@ -19,6 +19,7 @@ mod fork;
 mod lock;
 mod message;
 mod meta;
+mod names;
 mod partial;
 mod probe;
 mod raw;

@@ -6,6 +6,8 @@
 use std::io;
 use std::sync::Arc;
 
+use domain::clock::Timestamp;
+
 mod disk;
 #[cfg(feature = "test-support")]
 pub mod power;
@@ -21,6 +23,10 @@ pub trait Storage: Send + Sync {
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StoredFile>>;
     /// Whether anything has this name.
     fn exists(&self, path: &str) -> io::Result<bool>;
+    /// When the names in a directory changed last; `None` when it cannot be told.
+    fn changed_at(&self, _dir: &str) -> io::Result<Option<Timestamp>> {
+        Ok(None)
+    }
     /// The names in a directory, in no order.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     /// Makes a directory; its parent must exist.

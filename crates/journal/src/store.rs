@@ -15,6 +15,7 @@ use domain::{Event, EventSeq, PrincipalId, SessionId};
 
 use crate::blobs::BlobDir;
 use crate::lock::{self, Lock};
+use crate::names::Names;
 use crate::scan::Place;
 use crate::storage::{Access, DiskStorage, Storage, StoredFile, read_full_at, write_all_at};
 use crate::{
@@ -45,6 +46,7 @@ impl FileStore {
             storage,
             doubtful: Mutex::default(),
             damaged: Mutex::default(),
+            names: Names::default(),
         });
         let store = Self { shared };
         delete::clean_up(store.storage());
@@ -144,10 +146,8 @@ impl FileStore {
     /// # Errors
     /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<SessionId>, StoreError> {
-        let names = self.storage().list("")?;
-        let mut ids: Vec<SessionId> = names.iter().filter_map(|name| name.parse().ok()).collect();
-        ids.sort_unstable();
-        Ok(ids)
+        let names = self.shared.names.get(self.storage(), Timestamp::now())?;
+        Ok(names.to_vec())
     }
 
     /// A session at a glance, without opening it.
@@ -348,6 +348,7 @@ struct Shared {
     doubtful: Mutex<HashMap<SessionId, u64>>,
     /// Sessions that could not be opened because of damage, and where it begins.
     damaged: Mutex<HashMap<SessionId, EventSeq>>,
+    names: Names,
 }
 
 /// What a panic left behind is still a map of sessions.

@@ -141,7 +141,7 @@ impl Hub {
     }
 
     /// The server that has the tool `name`, and the tool.
-    fn find(&self, name: &str) -> Option<(Arc<Kept>, Tool)> {
+    pub(crate) fn find(&self, name: &str) -> Option<(Arc<Kept>, Tool)> {
         let kept = lock(&self.kept);
         kept.values().find_map(|kept| {
             let tools = tools_of(&kept.server, &kept.status());

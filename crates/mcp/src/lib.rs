@@ -12,6 +12,7 @@
 //! * [`hub`]: the servers of one session, as the [`RemoteTools`](tools::remote::RemoteTools) that turns
 //!   see; [`Servers`] makes one for each session.
 
+mod by_hand;
 mod connect;
 mod error;
 #[cfg(test)]

@@ -56,7 +56,9 @@ impl Nursery {
             child: Some(child),
             parent: None,
         };
-        // Known to the journal of the caller before there is anything to know of.
+        // Known to the journal of the caller before there is anything to know of; so who reads of
+        // it there may come for it too early.
+        let expected = self.directory.expect(child).await;
         let terms = match self.link(linked).await {
             Ok(terms) => terms,
             Err(error) => return Outcome::failed(format!("The agent cannot begin: {error}.")),
@@ -74,7 +76,7 @@ impl Nursery {
             },
             prompt: task.prompt,
         };
-        let Guarded { hold, subscription } = match self.directory.raise(child, birth).await {
+        let Guarded { hold, subscription } = match expected.raise(birth).await {
             Ok(guarded) => guarded,
             Err(error) => return Outcome::failed(format!("The agent cannot begin: {error}.")),
         };

@@ -105,6 +105,7 @@ impl Sessions {
             engine: Arc::new(engine),
             link,
             live: HashMap::new(),
+            expected: HashMap::new(),
             shutdown: None,
         };
         tokio::spawn(directory.run(inbox));
@@ -262,20 +263,12 @@ impl DirectoryLink {
         self.requests.send(request).await.is_err() || may.await.unwrap_or(true)
     }
 
-    /// Makes the sub-agent `id` and takes hold of it; it begins at once.
-    pub(crate) async fn raise(
-        &self,
-        id: SessionId,
-        birth: ChildBirth,
-    ) -> Result<Guarded, AttachError> {
-        let (reply, guarded) = oneshot::channel();
-        let birth = Box::new(birth);
-        let draining = AttachError::Failed(FailureKind::Draining);
-        let request = Request::Raise { id, birth, reply };
-        if self.requests.send(request).await.is_err() {
-            return Err(draining);
-        }
-        guarded.await.unwrap_or(Err(draining))
+    /// Says that the sub-agent `id` will be there: whoever comes before it is waits for it.
+    pub(crate) async fn expect(&self, id: SessionId) -> Expected {
+        // Without a directory nobody can come any more.
+        let _ = self.requests.send(Request::Expect { id }).await;
+        let link = self.clone();
+        Expected { id, link }
     }
 
     /// Deletes the session `id` if it is `owner`'s; otherwise does nothing.
@@ -300,6 +293,36 @@ impl DirectoryLink {
     }
 }
 
+/// A sub-agent that is about to be made. Dropped, it will never be, and who waits is told so.
+pub(crate) struct Expected {
+    id: SessionId,
+    link: DirectoryLink,
+}
+
+impl Expected {
+    /// Makes it and takes hold of it; it begins at once.
+    pub(crate) async fn raise(self, birth: ChildBirth) -> Result<Guarded, AttachError> {
+        let (reply, guarded) = oneshot::channel();
+        let (id, birth) = (self.id, Box::new(birth));
+        let draining = AttachError::Failed(FailureKind::Draining);
+        let request = Request::Raise { id, birth, reply };
+        if self.link.requests.send(request).await.is_err() {
+            return Err(draining);
+        }
+        guarded.await.unwrap_or(Err(draining))
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        let requests = self.link.requests.clone();
+        let sent = requests.try_send(Request::Unexpect { id: self.id });
+        if let Err(mpsc::error::TrySendError::Full(request)) = sent {
+            tokio::spawn(async move { requests.send(request).await });
+        }
+    }
+}
+
 enum Request {
     Create {
         principal: Principal,
@@ -309,6 +332,12 @@ enum Request {
     Attach {
         id: SessionId,
         envelope: Envelope,
+    },
+    Expect {
+        id: SessionId,
+    },
+    Unexpect {
+        id: SessionId,
     },
     Raise {
         id: SessionId,
@@ -350,6 +379,8 @@ struct Directory {
     engine: Arc<Engine>,
     link: DirectoryLink,
     live: HashMap<SessionId, Live>,
+    /// Sub-agents that their callers know of and that are not made yet, and who came for them.
+    expected: HashMap<SessionId, Vec<Envelope>>,
     shutdown: Option<(Instant, Vec<oneshot::Sender<()>>)>,
 }
 
@@ -389,8 +420,17 @@ impl Directory {
                 self.send(id, Birth::New(principal, new), envelope);
             }
             Request::Attach { id, envelope } => self.send(id, Birth::Load, envelope),
+            Request::Expect { id } => {
+                self.expected.entry(id).or_default();
+            }
+            Request::Unexpect { id } => {
+                let waiting = self.expected.remove(&id);
+                self.load_for(id, waiting);
+            }
             Request::Raise { id, birth, reply } => {
+                let waiting = self.expected.remove(&id);
                 self.send(id, Birth::Child(birth), Envelope::Guard { reply });
+                self.load_for(id, waiting);
             }
             Request::Delete { owner, id, reply } => {
                 self.send(id, Birth::Load, Envelope::Delete { owner, reply });
@@ -408,9 +448,7 @@ impl Directory {
             }
             Request::Left { id } => {
                 let parked = self.live.remove(&id).and_then(|live| live.leaving);
-                for envelope in parked.unwrap_or_default() {
-                    self.send(id, Birth::Load, envelope);
-                }
+                self.load_for(id, parked);
             }
             Request::Live { reply } => {
                 let metas = self.live.iter().filter_map(|(id, live)| {
@@ -423,16 +461,23 @@ impl Directory {
         }
     }
 
+    /// Sends those who waited for the session to it.
+    fn load_for(&mut self, id: SessionId, parked: Option<Vec<Envelope>>) {
+        for envelope in parked.unwrap_or_default() {
+            self.send(id, Birth::Load, envelope);
+        }
+    }
+
     /// Sends `envelope` to the session, which is brought in first if need be.
     fn send(&mut self, id: SessionId, birth: Birth, envelope: Envelope) {
         if self.shutdown.is_some() {
             return envelope.refuse(CommandError::Failed(FailureKind::Draining));
         }
-        if let Some(Live {
-            leaving: Some(parked),
-            ..
-        }) = self.live.get_mut(&id)
-        {
+        let leaving = self
+            .live
+            .get_mut(&id)
+            .and_then(|live| live.leaving.as_mut());
+        if let Some(parked) = leaving.or(self.expected.get_mut(&id)) {
             if parked.len() < MAILBOX_COMMANDS_MAX {
                 parked.push(envelope);
             } else {
@@ -495,6 +540,9 @@ impl Directory {
     fn shut_down(&mut self, deadline: Instant, reply: oneshot::Sender<()>) {
         let (_, replies) = self.shutdown.get_or_insert_with(|| (deadline, Vec::new()));
         replies.push(reply);
+        for envelope in self.expected.drain().flat_map(|(_, parked)| parked) {
+            envelope.refuse(CommandError::Failed(FailureKind::Draining));
+        }
         for live in self.live.values() {
             let mailbox = live.mailbox.clone();
             // The mailbox may be full; the actor empties it without waiting for anyone.

@@ -188,7 +188,8 @@ impl Home {
         read_file(&self.workspace().join(name))
     }
 
-    /// The stored events of a session, one JSON object per line of its journal.
+    /// The stored events of a session, one JSON object per line of its journal. A last line without
+    /// its end is being written just now and is none yet.
     ///
     /// # Panics
     /// If there is no such journal or a line of it is not JSON.
@@ -200,7 +201,8 @@ impl Home {
             .join(session)
             .join("events.jsonl");
         let text = read_file(&path).unwrap_or_else(|| panic!("there is no {}", path.display()));
-        text.lines()
+        text.split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'))
             .map(|line| {
                 serde_json::from_str(line)
                     .unwrap_or_else(|error| panic!("{error} in the journal line {line}"))

@@ -25,6 +25,7 @@ pub mod raw;
 pub mod script;
 #[cfg(feature = "test-support")]
 pub mod simulation;
+pub mod terminal;
 pub mod tunnel;
 mod wait;
 
@@ -35,4 +36,5 @@ pub use peers::Peer;
 pub use program::Program;
 pub use raw::{RawRemote, RawSocket};
 pub use script::Script;
+pub use terminal::Terminal;
 pub use wait::wait_for;

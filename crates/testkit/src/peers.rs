@@ -20,6 +20,8 @@ pub enum Peer {
     McpNode,
     /// Such servers in Python, and what one more is made with.
     McpPython,
+    /// The conformance suite of MCP.
+    McpConformance,
 }
 
 impl Peer {
@@ -33,6 +35,7 @@ impl Peer {
             Self::Pylsp => "pylsp",
             Self::McpNode => "mcp-node",
             Self::McpPython => "mcp-python",
+            Self::McpConformance => "mcp-conformance",
         }
     }
 }

@@ -5,7 +5,7 @@ use client::ToolCall;
 use domain::event::{PermissionOption, PermissionOptionKind};
 
 /// Whether a call is a question to the person, and no wish to do something.
-pub(super) fn is_question(call: &ToolCall) -> bool {
+pub(crate) fn is_question(call: &ToolCall) -> bool {
     call.name.as_deref() == Some("ask_user")
 }
 

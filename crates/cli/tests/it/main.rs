@@ -9,6 +9,7 @@ mod ask;
 mod backpressure;
 mod bodies;
 mod bridge;
+mod chat;
 mod client_rows;
 mod clientside;
 mod coming_back;

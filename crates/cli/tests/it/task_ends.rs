@@ -173,6 +173,29 @@ async fn a_sub_agent_ends_with_the_turn_that_called_it_also_while_others_look_on
 }
 
 #[tokio::test]
+async fn who_reads_of_a_sub_agent_in_its_callers_journal_can_enter_it_at_once() {
+    let worker = Script::new().call([say("x"), pause(60_000)]);
+    let script = giving([json!({"prompt": "work"})]).agent("general", worker);
+    let server = serve(script).await;
+    let mut other = AcpClient::connect_ws(&server).await;
+    let (mut client, session, prompt) = at_work(&server).await;
+    // Without a pause: it is named there before it is made.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let child = loop {
+        if let Some(child) = child_of(server.home(), &session) {
+            break child;
+        }
+        assert!(Instant::now() < deadline, "no task was given");
+        tokio::task::yield_now().await;
+    };
+    other.load_session(&child).await.unwrap();
+    client.cancel(&session).await;
+    let answer = client.wait(&prompt).await.unwrap();
+    assert_eq!(answer["stopReason"], "cancelled");
+    assert_eq!(result_of(server.home(), &session), ["cancelled"]);
+}
+
+#[tokio::test]
 async fn cancelling_a_sub_agent_itself_leaves_its_caller_at_work() {
     let worker = Script::new().call([stream("x", 10_000, 10)]);
     let script = giving([json!({"prompt": "work"})]).agent("general", worker);

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use domain::clock::Timestamp;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -82,6 +83,19 @@ impl Storage for DiskStorage {
             Err(Errno::NOENT) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    fn changed_at(&self, dir: &str) -> io::Result<Option<Timestamp>> {
+        let stat = match dir {
+            "" => fs::fstat(&self.root)?,
+            _ => fs::fstat(self.dir(dir)?)?,
+        };
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "ordered by steps that a file system counts in, not by nanoseconds"
+        )]
+        let at = stat.st_ctime as f64 + stat.st_ctime_nsec as f64 / 1e9;
+        Ok(Some(Timestamp(at)))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {

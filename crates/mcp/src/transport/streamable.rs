@@ -17,6 +17,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, RequestId, ServerJsonRpcMessage,
+    ServerResult,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -108,11 +109,12 @@ impl Posts {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
         let body = answer.whole().await.map_err(StreamableHttpError::Client)?;
-        let message = serde_json::from_slice(&body)?;
-        Ok(StreamableHttpPostResponse::Json(
-            with_id(message, id),
-            new_session,
-        ))
+        let answer = with_id(serde_json::from_slice(&body)?, id);
+        let answer = match is_probe(message) {
+            true => understood(answer),
+            false => answer,
+        };
+        Ok(StreamableHttpPostResponse::Json(answer, new_session))
     }
 
     /// Sends a request; a server that cannot be reached at all ends the connection.
@@ -152,14 +154,9 @@ impl Posts {
         let (Some(id), true) = (request_id(message), status.is_client_error()) else {
             return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
         };
-        let is_probe = matches!(
-            message,
-            ClientJsonRpcMessage::Request(request)
-                if matches!(request.request, ClientRequest::DiscoverRequest(_))
-        );
         let error = match said {
             Some(said) => said.error,
-            None if is_probe => {
+            None if is_probe(message) => {
                 let said = quoted(&String::from_utf8_lossy(&body));
                 ErrorData::invalid_request(format!("HTTP {status}: {said}"), None)
             }
@@ -346,6 +343,32 @@ pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
         ClientJsonRpcMessage::Response(_)
         | ClientJsonRpcMessage::Notification(_)
         | ClientJsonRpcMessage::Error(_) => None,
+    }
+}
+
+/// Whether it asks what the server speaks.
+fn is_probe(message: &ClientJsonRpcMessage) -> bool {
+    matches!(
+        message,
+        ClientJsonRpcMessage::Request(request)
+            if matches!(request.request, ClientRequest::DiscoverRequest(_))
+    )
+}
+
+/// The answer to such a question. Some older servers answer whatever they are asked with something
+/// empty; that they do not know it is what they mean.
+fn understood(answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    match answer {
+        ServerJsonRpcMessage::Response(response)
+            if !matches!(response.result, ServerResult::DiscoverResult(_)) =>
+        {
+            let error = ErrorData::invalid_request("it is not understood", None);
+            ServerJsonRpcMessage::error(error, Some(response.id))
+        }
+        other @ (ServerJsonRpcMessage::Response(_)
+        | ServerJsonRpcMessage::Error(_)
+        | ServerJsonRpcMessage::Request(_)
+        | ServerJsonRpcMessage::Notification(_)) => other,
     }
 }
 

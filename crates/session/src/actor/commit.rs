@@ -62,8 +62,13 @@ impl SessionActor {
             return staged.after.into_iter().for_each(|tell| tell(Err(kind)));
         };
         let entries = staged.entries;
+        let prompted = self.view.clone().zip(self.prompted_at);
         let appended = blocking(move || {
             let appended = open.writer.append(entries, Timestamp::now());
+            // The turn to come looks around first; so it need not go to a thread once more.
+            if let Some((view, asked)) = prompted {
+                view.recheck(asked);
+            }
             Ok((open, appended))
         });
         match appended.await {

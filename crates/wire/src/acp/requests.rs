@@ -1,6 +1,6 @@
 //! What our own client sends, as whole frames.
 
-use domain::SessionId;
+use domain::{EventSeq, SessionId};
 use serde_json::{Value, json};
 
 use super::PROTOCOL_VERSION;
@@ -110,6 +110,13 @@ pub fn set_config_option(
         }
     }
     request(id, "session/set_config_option", &params)
+}
+
+/// `_fastness/session/rewind`
+#[must_use]
+pub fn rewind(id: &RequestId, session: SessionId, to: EventSeq) -> String {
+    let params = json!({"sessionId": session, "to": to});
+    request(id, "_fastness/session/rewind", &params)
 }
 
 /// The answer to `session/request_permission`; anything but a choice says that there was none.
