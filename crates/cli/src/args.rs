@@ -155,13 +155,17 @@ pub(crate) struct CommonArgs {
 /// What commands that may go through a server take.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServerArgs {
-    /// Go through the server at this address (ws://, http://, unix:PATH, or `local` for the one of
-    /// this data directory) instead of running the agent here.
+    /// Go through the server at this address (ws://, wss://, http://, https://, unix:PATH, or
+    /// `local` for the one of this data directory) instead of running the agent here.
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// A file that holds the token for the server [default: `token` in the data directory].
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Believe the certificates in this file too, for a server with TLS [default: the file that
+    /// FASTNESS_CA_FILE or SSL_CERT_FILE names].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 /// `fastness serve`.
@@ -203,6 +207,10 @@ pub(crate) struct ServeArgs {
     /// How long a connection that uses no session stays open.
     #[arg(long, value_name = "SECS", value_parser = seconds, overrides_with = "idle_timeout")]
     pub(crate) idle_timeout: Option<Duration>,
+    /// End when nobody has been connected and nothing has run for half an hour (the limit
+    /// `spawned_idle_ms`), as a server does that `acp --spawn` started.
+    #[arg(long, overrides_with = "end_when_idle")]
+    pub(crate) end_when_idle: bool,
 }
 
 /// `fastness fetch`.
@@ -454,6 +462,7 @@ impl Command {
             Self::Ask(args) => Some(&args.server),
             Self::Init(args) => Some(&args.server),
             Self::Chat(args) => Some(&args.server),
+            Self::Sessions(args) => args.action.server(),
             Self::Serve(_)
             | Self::Approve(_)
             | Self::Completions(_)
@@ -462,7 +471,6 @@ impl Command {
             | Self::Man(_)
             | Self::Mcp(_)
             | Self::Open(_)
-            | Self::Sessions(_)
             | Self::Token(_) => None,
         }
     }

@@ -156,6 +156,7 @@ fn launch(args: &InitArgs, settings: &Settings) -> anyhow::Result<Launch> {
     let token_file = settings.server.token_file.as_ref();
     let absolute = |path: &PathBuf| settings.environment.beside(path).display().to_string();
     add("--token-file", token_file.map(absolute));
+    add("--ca-file", settings.server.ca_file.as_ref().map(absolute));
     add("--data-dir", args.common.data_dir.as_ref().map(absolute));
     add("--model", args.common.model.clone());
     if args.spawn {

@@ -36,7 +36,12 @@ pub(crate) fn dialer(settings: &Settings, missing: Missing) -> Dialer {
                 TransportError::Unreachable { url, cause }
             })?;
             let token = token.as_ref().map(auth::Secret::reveal);
-            Transport::open(&url, token, &settings.limits).await
+            let trust = settings.trust().map_err(|error| {
+                let cause = error.to_string();
+                let url = url.clone();
+                TransportError::Untrusted { url, cause }
+            })?;
+            Transport::open_with(&url, token, &trust, &settings.limits).await
         }
     })
 }

@@ -227,6 +227,9 @@ fn transport_hint(error: &TransportError) -> Option<&'static str> {
         TransportError::Unauthorized { .. } => {
             Some("set FASTNESS_TOKEN, or name the server's token file with --token-file")
         }
+        TransportError::Untrusted { .. } => {
+            Some("if the certificate is your own, name it with --ca-file or FASTNESS_CA_FILE")
+        }
         TransportError::Refused { .. } => Some("is this the address of a Fastness server?"),
         TransportError::ClosedByServer { .. }
         | TransportError::Silent { .. }

@@ -2,6 +2,7 @@
 
 pub(crate) mod announcement;
 mod descriptors;
+mod idle;
 
 use std::io::{self, BufReader, IsTerminal as _, Write, stderr, stdin, stdout};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -68,7 +69,11 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
             let _ = server::transport::stdio::serve(&service, input, stdout()).await;
         });
     }
-    asked_to_stop.asked().await;
+    let idle_max = args.end_when_idle.then_some(settings.limits.spawned_idle);
+    tokio::select! {
+        () = asked_to_stop.asked() => {}
+        () = idle::for_long(idle_max) => tracing::info!("nobody has used this server for long"),
+    }
     tracing::info!(
         "stopping: running turns have {} s to end",
         settings.limits.drain.as_secs()

@@ -8,6 +8,7 @@ mod find;
 mod list;
 mod manage;
 mod progress;
+mod remote;
 mod search;
 mod show;
 mod tail;
@@ -61,7 +62,21 @@ async fn act(action: &SessionsAction, settings: &Settings) -> anyhow::Result<Exi
             let (store, id) = find::session(store, id)?;
             show::run(store, id, settings)
         }
-        SessionsAction::Tail { id, follow, lines } => {
+        SessionsAction::Tail {
+            id,
+            lines,
+            follow,
+            server,
+        } if server.server.is_some() => {
+            let until = match follow {
+                true => remote::Until::Interrupted,
+                false => remote::Until::Now,
+            };
+            remote::tail(id, *lines, until, settings).await
+        }
+        SessionsAction::Tail {
+            id, follow, lines, ..
+        } => {
             let (store, id) = find::session(store, id)?;
             match follow {
                 true => tail::follow(store, id, *lines, settings).await,

@@ -179,6 +179,25 @@ impl Settings {
             Err(error) => Err(error).with_context(|| path.display().to_string()),
         }
     }
+
+    /// Whom to believe when the server speaks TLS: the public authorities, and those of `--ca-file`,
+    /// else of `FASTNESS_CA_FILE`, else of `SSL_CERT_FILE`, which other programs read too and which
+    /// often names a file that is not there.
+    ///
+    /// # Errors
+    /// If a file holds no certificate.
+    pub(crate) fn trust(&self) -> Result<client::Trust, client::TrustError> {
+        let absolute = |path: &Path| self.environment.current_dir.join(path);
+        let set = |name| self.environment.value(name).map(Path::new);
+        let named = self.server.ca_file.as_deref().or(set("FASTNESS_CA_FILE"));
+        let shared = set("SSL_CERT_FILE")
+            .map(absolute)
+            .filter(|path| path.is_file());
+        match named.map(absolute).or(shared) {
+            Some(path) => client::Trust::public_and(&path),
+            None => client::Trust::public(),
+        }
+    }
 }
 
 fn data_dir(flag: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {

@@ -120,6 +120,14 @@ pub enum TransportError {
         /// The address.
         url: String,
     },
+    /// The server's certificate is not one that we believe.
+    #[error("{url} shows a certificate that is not trusted ({cause})")]
+    Untrusted {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// Something answered, but not with a WebSocket.
     #[error("{url} refused the connection with HTTP status {status}")]
     Refused {
@@ -171,7 +179,10 @@ impl TransportError {
     /// Whether trying again is no use: the address or the token is wrong.
     pub(crate) fn is_final(&self) -> bool {
         match self {
-            Self::BadUrl { .. } | Self::Unauthorized { .. } | Self::GaveUp { .. } => true,
+            Self::BadUrl { .. }
+            | Self::Unauthorized { .. }
+            | Self::Untrusted { .. }
+            | Self::GaveUp { .. } => true,
             Self::Refused { status, .. } => *status == 403,
             Self::ClosedByServer { code, .. } => *code == Some(TOKEN_REVOKED),
             Self::Unreachable { .. }

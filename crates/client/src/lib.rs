@@ -34,13 +34,16 @@
 //! # }
 //! ```
 
+mod address;
 mod bridge;
 mod client;
 mod connection;
+mod dial;
 mod error;
 mod lasting;
 mod message;
 mod prompt;
+mod streamable;
 mod transport;
 mod update;
 mod watch;
@@ -49,6 +52,7 @@ mod writer;
 
 pub use bridge::{Line, bridge};
 pub use client::{AgentInfo, Attached, Client, ClientSettings, SessionPage, SessionSummary};
+pub use dial::{Trust, TrustError};
 pub use error::{ClientError, TransportError};
 pub use lasting::{Dialer, LinkState};
 pub use prompt::{Ask, PromptEnd, PromptEvent, PromptStream};

@@ -1,14 +1,19 @@
 //! How frames travel: a stream in and a sink out, whatever carries them.
 //!
-//! Make one with [`Transport::websocket`] (see `websocket.rs`) or [`Transport::in_process`].
+//! Make one with [`Transport::open`] (see `websocket.rs` and `streamable.rs`) or
+//! [`Transport::in_process`].
 
 use std::pin::Pin;
 use std::time::Duration;
 
+use domain::Limits;
 use futures_util::{Sink, Stream, sink, stream};
 use tokio::sync::mpsc;
 
+use crate::address::{Address, Way};
+use crate::dial::Trust;
 use crate::error::TransportError;
+use crate::{streamable, websocket};
 
 /// One connection's frames, boxed so that [`crate::Client`] does not care what carries them.
 pub struct Transport {
@@ -68,6 +73,54 @@ impl Pipe {
 }
 
 impl Transport {
+    /// Connects to the server at `url`, in the way that its scheme names:
+    ///
+    /// * `ws://HOST:PORT`, `wss://`: a WebSocket, without or with TLS; the path defaults to `/acp`
+    /// * `http+sse://HOST:PORT`, `https+sse://`: Streamable HTTP, a request for each message and
+    ///   streams of events
+    /// * `http://HOST:PORT`, `https://`: a WebSocket; Streamable HTTP where something in between
+    ///   does not let one through
+    /// * `unix:PATH`: a WebSocket over a socket of this machine, where no token is needed
+    ///
+    /// With TLS, certificates of the public authorities are believed; see [`Transport::open_with`].
+    ///
+    /// # Errors
+    /// If the address is not usable, nobody answers there, or the server refuses.
+    pub async fn open(
+        url: &str,
+        token: Option<&str>,
+        limits: &Limits,
+    ) -> Result<Self, TransportError> {
+        let trust = Trust::public().map_err(|error| TransportError::Untrusted {
+            url: url.to_owned(),
+            cause: error.to_string(),
+        })?;
+        Self::open_with(url, token, &trust, limits).await
+    }
+
+    /// The same, believing the certificates that `trust` names.
+    ///
+    /// The whole of connecting and shaking hands ends within `limits.client_connect`.
+    ///
+    /// # Errors
+    /// If the address is not usable, nobody answers there, or the server refuses.
+    pub async fn open_with(
+        url: &str,
+        token: Option<&str>,
+        trust: &Trust,
+        limits: &Limits,
+    ) -> Result<Self, TransportError> {
+        let address = Address::parse(url)?;
+        let opening = open(&address, token, trust, limits);
+        let opened = tokio::time::timeout(limits.client_connect, opening).await;
+        let transport = opened.map_err(|_| TransportError::ConnectTimeout {
+            url: address.url(),
+            seconds: limits.client_connect.as_secs_f64(),
+        })??;
+        tracing::debug!(url = %address.url(), "connected");
+        Ok(transport)
+    }
+
     /// A transport of your own making. Without a heartbeat, silence never ends the connection.
     pub fn new(
         frames_in: impl Stream<Item = Result<FrameIn, TransportError>> + Send + 'static,
@@ -100,5 +153,28 @@ impl Transport {
             Ok(outgoing)
         });
         Self::new(frames_in, frames_out, None)
+    }
+}
+
+async fn open(
+    address: &Address,
+    token: Option<&str>,
+    trust: &Trust,
+    limits: &Limits,
+) -> Result<Transport, TransportError> {
+    match address.way {
+        Way::WebSocket => websocket::open(address, token, trust, limits).await,
+        Way::Streamable => streamable::open(address, token, trust, limits).await,
+        Way::Either => match websocket::open(address, token, trust, limits).await {
+            // What a server, or somebody before it, says to an upgrade that it does not know.
+            Err(TransportError::Refused {
+                status: 400 | 405 | 406 | 426 | 501,
+                ..
+            }) => {
+                let address = address.by(Way::Streamable);
+                streamable::open(&address, token, trust, limits).await
+            }
+            opened => opened,
+        },
     }
 }

@@ -1,189 +1,59 @@
-//! Frames over a WebSocket: the address, the handshake, and what its errors mean.
+//! Frames over a WebSocket: the handshake, and what its errors mean.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Limits;
 use futures_util::{SinkExt, StreamExt, future};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
-use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, Uri, header};
+use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
+use crate::address::Address;
+use crate::dial::{Trust, dial};
 use crate::error::TransportError;
 use crate::transport::{FrameIn, FrameOut, Heartbeat, Transport};
 
-/// Where the server listens when the address does not say.
-const DEFAULT_PORT: u16 = 80;
-/// Where ACP lives when the address names only a host.
-const DEFAULT_PATH: &str = "/acp";
-
-impl Transport {
-    /// Connects to the server at `url`, in the way that its scheme names:
-    ///
-    /// * `ws://HOST:PORT` or `http://HOST:PORT`: a WebSocket; the path defaults to `/acp`
-    /// * `unix:PATH`: a WebSocket over a socket of this machine, where no token is needed
-    ///
-    /// # Errors
-    /// If the address is not usable, nobody answers there, or the server refuses.
-    pub async fn open(
-        url: &str,
-        token: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Self, TransportError> {
-        Self::websocket(url, token, limits).await
-    }
-
-    /// Connects to the server at `url` (`ws://`, `http://` or `unix:`) over a WebSocket.
-    ///
-    /// The whole of connecting and shaking hands ends within `limits.client_connect`.
-    ///
-    /// # Errors
-    /// If the address is not usable, nobody answers there, or the server refuses.
-    pub async fn websocket(
-        url: &str,
-        token: Option<&str>,
-        limits: &Limits,
-    ) -> Result<Self, TransportError> {
-        let address = Address::parse(url)?;
-        let transport = tokio::time::timeout(limits.client_connect, open(&address, token, limits))
-            .await
-            .map_err(|_| TransportError::ConnectTimeout {
-                url: address.url(),
-                seconds: limits.client_connect.as_secs_f64(),
-            })??;
-        tracing::debug!(url = %address.url(), "connected");
-        Ok(transport)
-    }
-}
-
-/// Where to connect, in parts.
-#[derive(Debug, PartialEq, Eq)]
-struct Address {
-    place: Place,
-    /// Host and port as the Host header wants them.
-    authority: String,
-    path: String,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Tcp {
-        /// Without the brackets of an IPv6 address.
-        host: String,
-        port: u16,
-    },
-    Unix(PathBuf),
-}
-
-impl Address {
-    fn parse(url: &str) -> Result<Self, TransportError> {
-        let bad = |problem| TransportError::BadUrl {
-            url: url.to_owned(),
-            problem,
-        };
-        if let Some(path) = url.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if path.is_empty() {
-                return Err(bad("it names no socket"));
-            }
-            return Ok(Self {
-                place: Place::Unix(path.into()),
-                authority: "localhost".to_owned(),
-                path: DEFAULT_PATH.to_owned(),
-            });
-        }
-        let uri: Uri = url.parse().map_err(|_| bad("it is not a URL"))?;
-        match uri.scheme_str() {
-            Some("ws" | "http") => {}
-            Some("wss" | "https") => return Err(bad("TLS is not supported yet; use ws://")),
-            _ => return Err(bad("it must start with ws://, http:// or unix:")),
-        }
-        let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
-        if authority.as_str().contains('@') {
-            return Err(TransportError::BadUrl {
-                // Whatever stands before the `@` may be a secret.
-                url: format!("…@{}", authority.host()),
-                problem: "a name or password does not belong in it; use a token",
-            });
-        }
-        let host = authority.host();
-        if host.is_empty() {
-            return Err(bad("it names no host"));
-        }
-        let path = match uri.path_and_query().map(|path| path.as_str()) {
-            None | Some("" | "/") => DEFAULT_PATH,
-            Some(path) => path,
-        };
-        Ok(Self {
-            place: Place::Tcp {
-                host: host.trim_matches(['[', ']']).to_owned(),
-                port: authority.port_u16().unwrap_or(DEFAULT_PORT),
-            },
-            authority: authority.as_str().to_owned(),
-            path: path.to_owned(),
-        })
-    }
-
-    /// The address as people write it.
-    fn url(&self) -> String {
-        match &self.place {
-            Place::Tcp { .. } => self.request_url(),
-            Place::Unix(path) => format!("unix:{}", path.display()),
-        }
-    }
-
-    /// What stands in the request.
-    fn request_url(&self) -> String {
-        format!("ws://{}{}", self.authority, self.path)
-    }
-
-    fn request(&self, token: Option<&str>) -> Result<Request, TransportError> {
-        let bad = |problem| TransportError::BadUrl {
-            url: self.url(),
-            problem,
-        };
-        let mut request = self
-            .request_url()
-            .into_client_request()
-            .map_err(|_| bad("it is not a URL"))?;
-        if let Some(token) = token {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| bad("the token for it holds characters that cannot be sent"))?;
-            value.set_sensitive(true);
-            request.headers_mut().insert(header::AUTHORIZATION, value);
-        }
-        Ok(request)
-    }
-}
-
-async fn open(
+/// Connects and shakes hands. The caller sets the deadline.
+pub(crate) async fn open(
     address: &Address,
     token: Option<&str>,
+    trust: &Trust,
     limits: &Limits,
 ) -> Result<Transport, TransportError> {
-    let request = address.request(token)?;
-    let unreachable = |cause: std::io::Error| TransportError::Unreachable {
+    let request = request(address, token)?;
+    let stream = dial(address, trust).await?;
+    shake_hands(address, request, stream, limits).await
+}
+
+fn request(address: &Address, token: Option<&str>) -> Result<Request, TransportError> {
+    let bad = |problem| TransportError::BadUrl {
         url: address.url(),
-        cause: cause.to_string(),
+        problem,
     };
-    match &address.place {
-        Place::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await;
-            let stream = stream.map_err(unreachable)?;
-            // Small messages that wait for an answer: Nagle's delay would be felt in each.
-            stream.set_nodelay(true).map_err(unreachable)?;
-            shake_hands(address, request, stream, limits).await
-        }
-        Place::Unix(path) => {
-            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
-            shake_hands(address, request, stream, limits).await
-        }
+    // What is encrypted, and by whom, is no business of the request's.
+    let request = format!("ws://{}{}", address.authority, address.path);
+    let request = request.into_client_request();
+    let mut request = request.map_err(|_| bad("it is not a URL"))?;
+    if let Some(token) = token {
+        let value = bearer(address, token)?;
+        request.headers_mut().insert(header::AUTHORIZATION, value);
     }
+    Ok(request)
+}
+
+/// The header that shows a token.
+pub(crate) fn bearer(address: &Address, token: &str) -> Result<HeaderValue, TransportError> {
+    let value = HeaderValue::from_str(&format!("Bearer {token}"));
+    let mut value = value.map_err(|_| TransportError::BadUrl {
+        url: address.url(),
+        problem: "the token for it holds characters that cannot be sent",
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 async fn shake_hands<S>(
@@ -260,43 +130,5 @@ fn meaning(error: &tungstenite::Error) -> TransportError {
         other => TransportError::Broken {
             cause: other.to_string(),
         },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Address, Place};
-
-    #[test]
-    fn an_address_needs_only_a_scheme_and_a_host() {
-        let url = |text: &str| Address::parse(text).map(|address| address.url());
-        for (given, meant) in [
-            ("http://127.0.0.1:4600", "ws://127.0.0.1:4600/acp"),
-            ("ws://127.0.0.1:4600/", "ws://127.0.0.1:4600/acp"),
-            ("ws://[::1]:4600/ws", "ws://[::1]:4600/ws"),
-            ("http://host", "ws://host/acp"),
-            ("unix:run/socket", "unix:run/socket"),
-            ("unix:///run/socket", "unix:/run/socket"),
-        ] {
-            assert_eq!(url(given).as_deref(), Ok(meant));
-        }
-        let host = "::1".to_owned();
-        let place = Address::parse("ws://[::1]:1").unwrap().place;
-        assert_eq!(place, Place::Tcp { host, port: 1 });
-    }
-
-    #[test]
-    fn addresses_that_cannot_work_say_why() {
-        for (given, problem) in [
-            ("127.0.0.1:4600", "it must start with ws://"),
-            ("unix:", "it names no socket"),
-            ("https://host", "TLS is not supported yet"),
-            ("ws://me:secret@host", "use a token"),
-            ("ws://", "it is not a URL"),
-        ] {
-            let error = Address::parse(given).unwrap_err().to_string();
-            assert!(error.contains(problem), "{given}: {error}");
-            assert!(!error.contains("secret"), "{error}");
-        }
     }
 }

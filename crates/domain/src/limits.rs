@@ -341,6 +341,8 @@ pub struct Limits {
     pub outbox_bytes_max: usize,
     /// How long streamed text may be unsynced.
     pub partial_sync: Duration,
+    /// How long a server that a client started for itself stays when nobody uses it.
+    pub spawned_idle: Duration,
     /// Client library: time to connect.
     pub client_connect: Duration,
     /// Client library: longest silence on the wire.
@@ -394,6 +396,7 @@ impl Default for Limits {
             streamed_message_bytes_max: 64 * 1024 * 1024,
             outbox_bytes_max: 1024 * 1024,
             partial_sync: seconds(1),
+            spawned_idle: seconds(30 * 60),
             client_connect: seconds(10),
             client_silence: seconds(300),
             reconnect_first: seconds(1),
@@ -468,6 +471,7 @@ impl Limits {
             ("pong_ms", Slot::Time(&mut self.pong)),
             ("drain_ms", Slot::Time(&mut self.drain)),
             ("partial_sync_ms", Slot::Time(&mut self.partial_sync)),
+            ("spawned_idle_ms", Slot::Time(&mut self.spawned_idle)),
             ("client_connect_ms", Slot::Time(&mut self.client_connect)),
             ("client_silence_ms", Slot::Time(&mut self.client_silence)),
             ("reconnect_first_ms", Slot::Time(&mut self.reconnect_first)),

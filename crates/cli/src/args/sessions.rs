@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::CommonArgs;
+use super::{CommonArgs, ServerArgs};
 
 /// `fastness sessions`.
 #[derive(Clone, Debug, Args)]
@@ -12,6 +12,22 @@ pub(crate) struct SessionsArgs {
     /// What to do with them.
     #[command(subcommand)]
     pub(crate) action: SessionsAction,
+}
+
+impl SessionsAction {
+    /// The server whose session is meant, for what can be done from anywhere.
+    pub(crate) fn server(&self) -> Option<&ServerArgs> {
+        match self {
+            Self::Tail { server, .. } => Some(server),
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Export { .. }
+            | Self::Fork { .. }
+            | Self::Delete { .. }
+            | Self::Search { .. }
+            | Self::Verify => None,
+        }
+    }
 }
 
 /// What can be done with stored sessions.
@@ -34,7 +50,9 @@ pub(crate) enum SessionsAction {
         id: String,
     },
     /// Show the newest events; with -f go on as they come.
-    #[command(after_help = "Example:\n  fastness sessions tail -f 3f2a")]
+    #[command(after_help = "Examples:\n  \
+        fastness sessions tail -f 3f2a\n  \
+        fastness sessions tail -f 3f2a --server https://box.example")]
     Tail {
         /// The session, or the first characters of its id.
         id: String,
@@ -44,6 +62,8 @@ pub(crate) enum SessionsAction {
         /// How many events to begin with.
         #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10)]
         lines: u64,
+        #[command(flatten)]
+        server: ServerArgs,
     },
     /// Print the whole session in a form for others.
     #[command(after_help = "Examples:\n  \

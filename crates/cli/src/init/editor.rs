@@ -80,7 +80,7 @@ impl Editor {
                     "Code - OSS",
                     "Cursor",
                 ];
-                let found = folders.iter().map(|folder| settings(folder));
+                let found = folders.iter().map(settings);
                 let found = found.into_iter().find(|file| file.exists());
                 Some(found.unwrap_or_else(|| config.join("Code/User/settings.json")))
             }

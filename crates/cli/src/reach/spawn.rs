@@ -54,7 +54,7 @@ fn command(settings: &Settings) -> anyhow::Result<Command> {
         .arg("serve")
         .arg("--data-dir")
         .arg(&settings.data_dir);
-    command.args(["--listen", "127.0.0.1:0"]);
+    command.args(["--listen", "127.0.0.1:0", "--end-when-idle"]);
     if let Some(model) = &settings.model_flag {
         command.args(["--model", model]);
     }

@@ -51,6 +51,7 @@ mod remote_http2;
 mod remote_tools;
 mod remote_vectors;
 mod resume;
+mod roads;
 mod sandbox;
 mod serve;
 mod sessions;

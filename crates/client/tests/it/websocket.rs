@@ -21,7 +21,7 @@ async fn a_client_connects_with_its_token_and_says_goodbye() {
     let (listener, url) = listen().await;
     let limits = Limits::default();
     let talk = async {
-        let transport = Transport::websocket(&url, Some("secret"), &limits).await?;
+        let transport = Transport::open(&url, Some("secret"), &limits).await?;
         let client = Client::connect(transport, settings()).await.unwrap();
         let attached = client
             .new_session(std::path::Path::new("/w"))
@@ -61,7 +61,7 @@ async fn b_03_a_close_code_is_part_of_the_error() {
     let (listener, url) = listen().await;
     let limits = Limits::default();
     let talk = async {
-        let transport = Transport::websocket(&url, None, &limits).await.unwrap();
+        let transport = Transport::open(&url, None, &limits).await.unwrap();
         let client = Client::connect(transport, settings()).await.unwrap();
         let mut stream = client.prompt(session(), "hello").await.unwrap();
         stream.next().await.unwrap().unwrap_err()
@@ -90,7 +90,7 @@ async fn a_client_that_waits_sends_pings() {
         ..Limits::default()
     };
     let talk = async {
-        let transport = Transport::websocket(&url, None, &limits).await.unwrap();
+        let transport = Transport::open(&url, None, &limits).await.unwrap();
         let client = Client::connect(transport, settings()).await.unwrap();
         let mut stream = client.prompt(session(), "hello").await.unwrap();
         stream.next().await.unwrap().unwrap_err()
@@ -122,7 +122,7 @@ async fn connecting_fails_clearly() {
         ("", "did not answer within 0.05 s"),
     ] {
         let (listener, url) = listen().await;
-        let (outcome, _stream) = tokio::join!(Transport::websocket(&url, None, &limits), async {
+        let (outcome, _stream) = tokio::join!(Transport::open(&url, None, &limits), async {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(answer.as_bytes()).await.unwrap();
             stream
@@ -133,10 +133,7 @@ async fn connecting_fails_clearly() {
     }
     let (listener, url) = listen().await;
     drop(listener);
-    let refused = Transport::websocket(&url, None, &limits)
-        .await
-        .err()
-        .unwrap();
+    let refused = Transport::open(&url, None, &limits).await.err().unwrap();
     assert!(matches!(refused, TransportError::Unreachable { .. }));
 }
 
