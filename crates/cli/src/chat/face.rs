@@ -104,12 +104,17 @@ impl Face {
         Terminal::write(&self.canvas.redrawn(&live))
     }
 
-    /// Takes the live rows away and leaves what is finished.
+    /// Finishes what is told and takes the live rows away; `words` are the last.
     pub(super) fn leave(&mut self, words: &str) -> io::Result<()> {
         self.transcript.turn_ended();
         if !words.is_empty() {
             self.transcript.note(words);
         }
+        self.step_back()
+    }
+
+    /// Takes the live rows away for a while.
+    pub(super) fn step_back(&mut self) -> io::Result<()> {
         let width = self.canvas.size().columns;
         let lines = self.transcript.take_finished(width);
         let mut bytes = self.canvas.frame(lines, &Live::default());
@@ -149,15 +154,16 @@ impl Face {
         if self.menu.is_empty() {
             return self.editor.press(key);
         }
-        match key {
-            Key::Tab => {
-                if let Some((from, text)) = self.menu.taken() {
-                    self.editor.replace_before_cursor(from, text);
-                }
+        if key == Key::Tab {
+            if let Some((from, text)) = self.menu.taken() {
+                self.editor.replace_before_cursor(from, text);
             }
-            Key::Up => self.menu.turn(-1),
-            Key::Down => self.menu.turn(1),
-            key => return self.editor.press(key),
+        } else if key == Key::Up {
+            self.menu.turn(-1);
+        } else if key == Key::Down {
+            self.menu.turn(1);
+        } else {
+            return self.editor.press(key);
         }
         None
     }
