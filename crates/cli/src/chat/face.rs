@@ -46,6 +46,8 @@ pub(super) struct Face {
     /// Where the session is, in a few words.
     pub(super) place: String,
     is_replaying: bool,
+    /// From when on the spinner turns.
+    began: Instant,
 }
 
 /// How the connection stands, as far as the person must know.
@@ -74,6 +76,7 @@ impl Face {
             hint: None,
             place: String::new(),
             is_replaying: false,
+            began: Instant::now(),
         }
     }
 
@@ -284,8 +287,7 @@ impl Face {
     }
 
     fn spinner(&self, now: Instant) -> char {
-        let since = self.running.unwrap_or(now);
-        let elapsed = now.saturating_duration_since(since).as_millis();
+        let elapsed = now.saturating_duration_since(self.began).as_millis();
         let turns = elapsed / SPIN_EVERY.as_millis();
         let index = usize::try_from(turns).unwrap_or_default() % SPINNER.len();
         SPINNER[index]

@@ -193,6 +193,7 @@ impl<'a> Talk<'a> {
             Step::Resized => self.face.resize(Terminal::size(), now)?,
             Step::Withdrawn => {
                 self.face.asking.withdraw();
+                self.face.transcript.answered();
                 self.face.hint("answered elsewhere", now);
             }
             Step::Draw => {

@@ -114,6 +114,7 @@ async fn a_key_denies_and_one_that_was_pressed_before_the_question_is_no_answer(
     assert_eq!(home.read("a.txt"), None);
     terminal.press("n");
     terminal.shows("then not").await;
+    terminal.shows("ready").await;
     assert!(
         talk(&terminal).contains("(denied)"),
         "{}",
