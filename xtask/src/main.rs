@@ -52,6 +52,7 @@ usage: cargo xtask COMMAND
     --seed S      only this one, fifty times
   soak kill       the real server, killed at random moments while clients write
   soak bridge     the real bridge, with a server that is killed and started again under it
+  soak chat       the real chat in a terminal, with a server that is killed under it
     --rounds N    how often it dies (1,000)
     --seed S      when it dies (1)
     --bin PATH    kill this binary instead of building one

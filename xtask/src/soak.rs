@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use testkit::{bridged, kill};
+use testkit::{bridged, chatted, kill};
 
 use crate::bench::{because, in_release_build, target};
 use crate::{Failure, steps};
@@ -43,7 +43,7 @@ struct Plan {
 /// Builds with the release profile, then runs.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
     let kind = arguments.first().map(String::as_str);
-    let needs_program = matches!(kind, Some("kill" | "edge" | "bridge"));
+    let needs_program = matches!(kind, Some("kill" | "edge" | "bridge" | "chat"));
     if needs_program && !arguments.iter().any(|argument| argument == "--bin") {
         steps::cargo("build --release -p fastness")?;
     }
@@ -54,7 +54,7 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (kind, rest) = arguments
         .split_first()
-        .ok_or("soak what? journal, resume, races, kill, bridge or edge")?;
+        .ok_or("soak what? journal, resume, races, kill, bridge, chat or edge")?;
     let plan = Plan::parse(rest)?;
     match kind.as_str() {
         "journal" => journal(&plan),
@@ -62,9 +62,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "races" => resume::races(&plan),
         "kill" => kill(&plan),
         "bridge" => bridge(&plan),
+        "chat" => chat(&plan),
         "edge" => edge::run(&plan.binary()?, plan.only.as_deref()),
         other => Err(format!(
-            "soak does not know {other}; it knows journal, resume, races, kill, bridge and edge"
+            "soak does not know {other}; it knows journal, resume, races, kill, bridge, chat and edge"
         )),
     }
 }
@@ -171,6 +172,33 @@ fn bridge(plan: &Plan) -> Result<(), Failure> {
         "{} kills under the bridge, {} prompts answered, {} interrupted, {} bytes seen, \
          none lost or doubled, {rate}",
         report.rounds, report.answered, report.interrupted, report.bytes
+    );
+    Ok(())
+}
+
+/// The real chat in a terminal, with a server that is killed and started again under it.
+fn chat(plan: &Plan) -> Result<(), Failure> {
+    let kills = chatted::Plan {
+        binary: plan.binary()?,
+        seed: plan.seed.unwrap_or(1),
+        rounds: plan.rounds,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(because("cannot start the runtime"))?;
+    let mut progress = Progress::new(plan.rounds, "kills");
+    let mut tell = |report: &chatted::Report| {
+        let seen = format!(", {} words seen", report.words);
+        progress.at(report.rounds, &seen);
+    };
+    let outcome = runtime.block_on(chatted::run(&kills, &mut tell));
+    let rate = progress.finish();
+    let report = outcome?;
+    println!(
+        "{} kills under the chat, {} seen to break the connection, {} turns interrupted, {} words \
+         on the screen, none lost or doubled, {rate}",
+        report.rounds, report.lost, report.interrupted, report.words
     );
     Ok(())
 }

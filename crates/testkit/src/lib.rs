@@ -9,6 +9,7 @@
 
 pub mod bridged;
 pub mod chaos;
+pub mod chatted;
 pub mod client;
 pub mod edge;
 pub mod ferry;

@@ -188,12 +188,29 @@ impl Terminal {
 fn watch(mut output: File, seen: Arc<Mutex<Seen>>) {
     std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
+        let mut waiting = Vec::new();
         while let Ok(read @ 1..) = output.read(&mut buffer) {
+            waiting.extend_from_slice(&buffer[..read]);
+            let rest = waiting.split_off(whole(&waiting));
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.parser.process(&buffer[..read]);
-            seen.bytes.extend_from_slice(&buffer[..read]);
+            seen.parser.process(&waiting);
+            seen.bytes.extend_from_slice(&waiting);
+            waiting = rest;
         }
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.parser.process(&waiting);
     });
+}
+
+/// How many of these bytes can be shown: a change that belongs together is shown when all of it is
+/// there, as terminals do that know of it.
+fn whole(bytes: &[u8]) -> usize {
+    let last = |wanted: &[u8]| bytes.windows(wanted.len()).rposition(|at| at == wanted);
+    match (last(b"\x1b[?2026h"), last(b"\x1b[?2026l")) {
+        (Some(begun), None) => begun,
+        (Some(begun), Some(ended)) if ended < begun => begun,
+        (_, _) => bytes.len(),
+    }
 }
 
 fn joined(rows: Vec<String>) -> String {

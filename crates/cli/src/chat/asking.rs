@@ -114,16 +114,16 @@ impl Question {
             true => Line::of(Style::Accent, &format!("[{key}] ")),
             false => Line::of(Style::Dim, &format!(" {key}  ")),
         };
-        let options = self.ask.options.iter().enumerate();
+        let options = self.ask.options.iter();
         if self.is_choice {
-            let lines = options.map(|(index, option)| {
+            let lines = options.enumerate().map(|(index, option)| {
                 let line = key(&(index + 1).to_string());
                 line.with(Style::Plain, &option.name).hanging(4)
             });
             return lines.collect();
         }
         let mut line = Line::of(Style::Warning, "allow it? ");
-        for (_, option) in options {
+        for option in options {
             let shown = key(&letter(option.kind).to_string()).plain();
             let style = if is_armed { Style::Accent } else { Style::Dim };
             line.push(style, &shown);
@@ -134,11 +134,15 @@ impl Question {
 
     /// The option that a key means.
     fn chosen(&self, key: &Key) -> Option<&str> {
-        let is_it = |(index, option): &(usize, &PermissionOption)| match key {
-            Key::Escape => is_rejection(option.kind),
-            Key::Char(c) if self.is_choice => c.to_digit(10) == u32::try_from(index + 1).ok(),
-            Key::Char(c) => *c == letter(option.kind),
-            _ => false,
+        let is_it = |(index, option): &(usize, &PermissionOption)| {
+            let Key::Char(c) = key else {
+                return *key == Key::Escape && is_rejection(option.kind);
+            };
+            if self.is_choice {
+                c.to_digit(10) == u32::try_from(index + 1).ok()
+            } else {
+                *c == letter(option.kind)
+            }
         };
         let found = self.ask.options.iter().enumerate().find(is_it);
         found.map(|(_, option)| option.option_id.as_str())

@@ -42,6 +42,8 @@ struct Open {
     changes: Vec<Changed>,
     /// Whether they were shown, with a question.
     is_shown: bool,
+    /// Whether that question waits for its answer.
+    is_asked: bool,
     printed: String,
 }
 
@@ -71,6 +73,7 @@ impl Calls {
             since: now,
             changes: changes(raw),
             is_shown: false,
+            is_asked: false,
             printed: String::new(),
         });
     }
@@ -92,6 +95,7 @@ impl Calls {
             since: now,
             changes: Vec::new(),
             is_shown: false,
+            is_asked: false,
             printed: String::new(),
         });
         let changes_made = changes(raw);
@@ -124,7 +128,8 @@ impl Calls {
         } else {
             own
         };
-        let mut lines = vec![Line::of(Style::Warning, "? ").with(Style::Bold, &title(call))];
+        let head = Line::of(Style::Warning, "? ").with(Style::Bold, &title(call));
+        let mut lines = vec![head.hanging(2)];
         let command = call
             .input
             .as_ref()
@@ -136,14 +141,23 @@ impl Calls {
         lines.extend(changed_lines(&shown, DIFF_LINES_MAX));
         if let Some(open) = open {
             open.is_shown = true;
+            open.is_asked = true;
         }
         lines
+    }
+
+    /// A question was answered: what it was about runs, or ends.
+    pub(super) fn answered(&mut self) {
+        for open in &mut self.open {
+            open.is_asked = false;
+        }
     }
 
     /// What the calls that run show of themselves, with a `spinner` before each.
     pub(super) fn live(&self, spinner: char, now: Instant) -> Vec<Line> {
         let mut lines = Vec::new();
-        for open in &self.open {
+        // What waits for the person stands above already.
+        for open in self.open.iter().filter(|open| !open.is_asked) {
             let mut line = Line::of(Style::Accent, &format!("{spinner} "));
             line.push(Style::Bold, &title(&open.call));
             line.push(Style::Dim, &took(now.saturating_duration_since(open.since)));

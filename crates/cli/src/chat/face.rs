@@ -46,6 +46,8 @@ pub(super) struct Face {
     /// Where the session is, in a few words.
     pub(super) place: String,
     is_replaying: bool,
+    /// From when on the spinner turns.
+    began: Instant,
 }
 
 /// How the connection stands, as far as the person must know.
@@ -74,6 +76,7 @@ impl Face {
             hint: None,
             place: String::new(),
             is_replaying: false,
+            began: Instant::now(),
         }
     }
 
@@ -104,12 +107,17 @@ impl Face {
         Terminal::write(&self.canvas.redrawn(&live))
     }
 
-    /// Takes the live rows away and leaves what is finished.
+    /// Finishes what is told and takes the live rows away; `words` are the last.
     pub(super) fn leave(&mut self, words: &str) -> io::Result<()> {
         self.transcript.turn_ended();
         if !words.is_empty() {
             self.transcript.note(words);
         }
+        self.step_back()
+    }
+
+    /// Takes the live rows away for a while.
+    pub(super) fn step_back(&mut self) -> io::Result<()> {
         let width = self.canvas.size().columns;
         let lines = self.transcript.take_finished(width);
         let mut bytes = self.canvas.frame(lines, &Live::default());
@@ -149,15 +157,16 @@ impl Face {
         if self.menu.is_empty() {
             return self.editor.press(key);
         }
-        match key {
-            Key::Tab => {
-                if let Some((from, text)) = self.menu.taken() {
-                    self.editor.replace_before_cursor(from, text);
-                }
+        if key == Key::Tab {
+            if let Some((from, text)) = self.menu.taken() {
+                self.editor.replace_before_cursor(from, text);
             }
-            Key::Up => self.menu.turn(-1),
-            Key::Down => self.menu.turn(1),
-            key => return self.editor.press(key),
+        } else if key == Key::Up {
+            self.menu.turn(-1);
+        } else if key == Key::Down {
+            self.menu.turn(1);
+        } else {
+            return self.editor.press(key);
         }
         None
     }
@@ -278,8 +287,7 @@ impl Face {
     }
 
     fn spinner(&self, now: Instant) -> char {
-        let since = self.running.unwrap_or(now);
-        let elapsed = now.saturating_duration_since(since).as_millis();
+        let elapsed = now.saturating_duration_since(self.began).as_millis();
         let turns = elapsed / SPIN_EVERY.as_millis();
         let index = usize::try_from(turns).unwrap_or_default() % SPINNER.len();
         SPINNER[index]

@@ -95,7 +95,7 @@ impl Decoder {
             0x1b => Some((Some(Key::Escape), 1)),
             _ => {
                 let (key, used) = character(&self.bytes[1..])?;
-                Some((key.and_then(with_alt), used + 1))
+                Some((key.and_then(|key| with_alt(&key)), used + 1))
             }
         }
     }
@@ -181,15 +181,16 @@ fn control(byte: u8) -> Key {
     }
 }
 
-fn with_alt(key: Key) -> Option<Key> {
-    match key {
-        Key::Enter | Key::NewLine => Some(Key::NewLine),
-        Key::Backspace => Some(Key::DeleteWord),
-        Key::Char('b') => Some(Key::WordLeft),
-        Key::Char('f') => Some(Key::WordRight),
-        Key::Char('d') => Some(Key::DeleteToEnd),
-        _ => None,
-    }
+fn with_alt(key: &Key) -> Option<Key> {
+    let known = [
+        (Key::Enter, Key::NewLine),
+        (Key::NewLine, Key::NewLine),
+        (Key::Backspace, Key::DeleteWord),
+        (Key::Char('b'), Key::WordLeft),
+        (Key::Char('f'), Key::WordRight),
+    ];
+    let found = known.into_iter().find(|(bare, _)| bare == key);
+    found.map(|(_, meant)| meant)
 }
 
 /// Keys whose sequence ends with a letter; `1;5` before it means Ctrl, `1;3` Alt.

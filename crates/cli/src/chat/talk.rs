@@ -1,30 +1,29 @@
 //! The conversation: it reacts to what the session tells, what the person types, and how the
 //! connection stands, one thing at a time.
 //!
-//! [`Talk::step`] is all that it waits for. What takes an answer of the server is a [`Job`], so that
+//! [`Talk::step`] is all that it waits for; [`pressing`] is what keys do, [`entering`] how sessions
+//! are entered. What takes an answer of the server is a [`Job`], so that
 //! the session goes on being read meanwhile.
 
+mod entering;
+mod pressing;
+
 use std::io;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use client::{Attached, Client, ClientError, LinkState, PromptEnd, Update, Watch, WatchEvent};
+use client::{Client, ClientError, LinkState, PromptEnd, Update, Watch, WatchEvent};
 use domain::{EventSeq, PromptId, SessionId};
-use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use wire::acp::{TurnNotice, TurnState};
 
-use super::commands::Typed;
-use super::complete::Menu;
 use super::face::{Face, SPIN_EVERY};
 use super::jobs::{self, Done, Job, Wanted};
-use super::keys::{Decoder, Key};
+use super::keys::Decoder;
 use super::terminal::{self, Terminal};
-use super::{commands, help};
 use crate::ask::questions;
 use crate::render::Exit;
 use crate::settings::Settings;
@@ -34,8 +33,6 @@ use crate::signals;
 const ESCAPE_TIME: Duration = Duration::from_millis(40);
 /// How often the screen is drawn at most.
 const FRAME_EVERY: Duration = Duration::from_millis(25);
-/// How long after a first Ctrl-C a second one leaves.
-const TWICE: Duration = Duration::from_secs(2);
 /// Events of the session that are taken in before the person's keys are looked at again.
 const BATCH_MAX: usize = 256;
 
@@ -196,6 +193,7 @@ impl<'a> Talk<'a> {
             Step::Resized => self.face.resize(Terminal::size(), now)?,
             Step::Withdrawn => {
                 self.face.asking.withdraw();
+                self.face.transcript.answered();
                 self.face.hint("answered elsewhere", now);
             }
             Step::Draw => {
@@ -304,250 +302,6 @@ impl<'a> Talk<'a> {
             },
             (None, Err(error)) => self.face.transcript.failed(&told(&error)),
         }
-    }
-
-    async fn keys(&mut self, keys: Vec<Key>, now: Instant) -> anyhow::Result<Flow> {
-        for key in keys {
-            if self.key(key, now).await? == Flow::Over {
-                return Ok(Flow::Over);
-            }
-        }
-        Ok(Flow::On)
-    }
-
-    async fn key(&mut self, key: Key, now: Instant) -> anyhow::Result<Flow> {
-        let Some(key) = self.face.asking.press(key, now) else {
-            return Ok(Flow::On);
-        };
-        if let Some(key) = self.face.press(key) {
-            match key {
-                Key::Enter => return self.submit(now).await,
-                Key::Ctrl('c') => return Ok(self.interrupt(now).await),
-                Key::Ctrl('d') if self.face.editor.is_empty() => return Ok(Flow::Over),
-                Key::Escape if self.face.running.is_some() => self.cancel().await,
-                Key::Ctrl('l') => self.face.redraw(now)?,
-                Key::Ctrl('o') => self.face.transcript.unfold(),
-                Key::Ctrl('z') => {
-                    self.face.leave("")?;
-                    self.terminal.suspend()?;
-                    self.face.resize(Terminal::size(), now)?;
-                }
-                Key::PasteTooLong => self.face.hint("that is too long to paste", now),
-                _ => {}
-            }
-        }
-        self.complete();
-        Ok(Flow::On)
-    }
-
-    /// The menu follows what is written.
-    fn complete(&mut self) {
-        let written = self.face.editor.before_cursor();
-        if written.contains('@') && self.files.is_empty() && self.job.is_none() {
-            let cwd = self.settings.cwd.clone();
-            self.job = Some(jobs::files(cwd));
-        }
-        if !self.face.menu.is_for(written) {
-            self.face.menu = Menu::of(written, &self.face.status.commands, &self.files);
-        }
-    }
-
-    /// Ctrl-C: stops the turn, or clears what is written; twice leaves.
-    async fn interrupt(&mut self, now: Instant) -> Flow {
-        let is_twice = self.interrupted.is_some_and(|first| now - first < TWICE);
-        if is_twice {
-            return Flow::Over;
-        }
-        if self.face.running.is_none() && !self.face.editor.is_empty() {
-            self.face.editor.clear();
-            return Flow::On;
-        }
-        self.interrupted = Some(now);
-        if self.face.running.is_some() {
-            self.cancel().await;
-            self.face.hint("stopping; Ctrl-C again leaves", now);
-        } else {
-            self.face.hint("Ctrl-C again leaves", now);
-        }
-        Flow::On
-    }
-
-    async fn cancel(&mut self) {
-        self.face.asking.clear();
-        if let Some(seat) = &self.seat {
-            // If it cannot be sent, the connection is ending, and that is told.
-            let _ = self.client.cancel(seat.session).await;
-        }
-    }
-
-    async fn submit(&mut self, now: Instant) -> anyhow::Result<Flow> {
-        if self.face.editor.text().trim().is_empty() {
-            return Ok(Flow::On);
-        }
-        if self.seat.is_none() || self.face.is_entering() {
-            self.face.hint("not there yet", now);
-            return Ok(Flow::On);
-        }
-        let text = self.face.editor.take();
-        self.face.menu = Menu::default();
-        match commands::read(&text, &self.face.status.commands) {
-            Typed::Prompt => self.prompt(&text, now).await?,
-            Typed::Quit => return Ok(Flow::Over),
-            Typed::Help => help::help(&mut self.face),
-            Typed::Option(option, None) => help::choices(&mut self.face, option),
-            Typed::Unknown(name) => {
-                let text = format!("there is no command /{name}; /help shows all");
-                self.face.transcript.failed(&text);
-            }
-            Typed::Mcp => self.mcp(),
-            Typed::Option(option, Some(choice)) => self.set(option, choice, now),
-            Typed::Sessions => self.start(jobs::list(self.client, self.settings), now),
-            Typed::Resume(which) => {
-                let wanted = which.map_or(Wanted::Newest, Wanted::Named);
-                self.start(jobs::enter(self.client, self.settings, wanted), now);
-            }
-            Typed::New => {
-                self.start(jobs::enter(self.client, self.settings, Wanted::New), now);
-            }
-            Typed::Undo => self.undo(now),
-        }
-        Ok(Flow::On)
-    }
-
-    async fn prompt(&mut self, text: &str, now: Instant) -> anyhow::Result<()> {
-        let Some(seat) = &self.seat else {
-            return Ok(());
-        };
-        let prompt = self.client.prompt_watched(seat.session, text).await?;
-        self.sent.push(prompt.clone());
-        if self.face.running.is_none() {
-            self.face.transcript.prompt(text);
-            self.face.running = Some(now);
-        } else {
-            self.face.queued.push_back((prompt, text.to_owned()));
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, job: Job<'a>, now: Instant) {
-        match self.job {
-            None => self.job = Some(job),
-            Some(_) => self.face.hint("busy with what you asked for before", now),
-        }
-    }
-
-    fn set(&mut self, option: &'static str, choice: String, now: Instant) {
-        if let Some(seat) = &self.seat {
-            let job = jobs::set(self.client, seat.session, option, choice);
-            self.start(job, now);
-        }
-    }
-
-    fn undo(&mut self, now: Instant) {
-        let turns = self
-            .seat
-            .as_ref()
-            .map(|seat| (seat.session, seat.turns.last()));
-        match turns {
-            Some((session, Some(turn))) if self.face.running.is_none() => {
-                let to = EventSeq(turn.0.saturating_sub(1));
-                self.start(jobs::undo(self.client, session, to), now);
-            }
-            Some((_, Some(_))) => self.face.hint("a turn is running; Ctrl-C stops it", now),
-            Some((_, None)) | None => self.face.hint("there is nothing to undo", now),
-        }
-    }
-
-    fn mcp(&mut self) {
-        let place = crate::engine::place(self.settings, &self.settings.cwd);
-        let (project, _) = agent::project::read(&place);
-        help::servers(&mut self.face, &project);
-    }
-
-    async fn done(&mut self, done: Done, now: Instant) -> anyhow::Result<()> {
-        match done {
-            Done::Found(Ok((session, cwd))) => self.load(session, cwd).await?,
-            Done::Found(Err(error)) if self.seat.is_none() => return Err(error),
-            Done::Found(Err(error)) => self.face.transcript.failed(&format!("{error:#}")),
-            Done::Began(Ok((attached, watch))) => {
-                self.take_seat(&attached, watch);
-                self.entered(&attached, now);
-            }
-            Done::Began(Err(error)) | Done::Loaded(Err(error)) => {
-                if self.sent.is_empty() && self.face.place.is_empty() {
-                    return Err(error.into());
-                }
-                self.face.replayed(now)?;
-                self.face.transcript.failed(&told(&error));
-            }
-            Done::Loaded(Ok(attached)) => {
-                self.face.replayed(now)?;
-                self.entered(&attached, now);
-            }
-            Done::Listed(Ok(page)) => help::sessions(&mut self.face, &page),
-            Done::Set(Ok((options, text))) => {
-                self.face.status.options(&options);
-                self.face.transcript.good(&text);
-            }
-            Done::Undone(Ok(())) => {
-                if let Some(seat) = &mut self.seat {
-                    seat.turns.pop();
-                }
-                self.face
-                    .transcript
-                    .good("the last turn is undone; files stay as they are");
-            }
-            Done::Listed(Err(error)) | Done::Set(Err(error)) | Done::Undone(Err(error)) => {
-                self.face.transcript.failed(&told(&error));
-            }
-            Done::Files(files) => {
-                self.files = files;
-                self.face.menu = Menu::default();
-                self.complete();
-            }
-        }
-        Ok(())
-    }
-
-    /// Listens first and then has the session told, so that nothing is missed.
-    async fn load(&mut self, session: SessionId, cwd: PathBuf) -> anyhow::Result<()> {
-        let watch = self.client.watch(session).await?;
-        self.face.draw(Instant::now())?;
-        self.face.replay();
-        let attached = Attached {
-            session,
-            turn: wire::acp::TurnStatus::default(),
-            options: Value::Null,
-        };
-        self.take_seat(&attached, watch);
-        self.job = Some(jobs::load(self.client, session, cwd));
-        Ok(())
-    }
-
-    fn take_seat(&mut self, attached: &Attached, watch: Watch) {
-        self.face.transcript.start_over();
-        self.face.asking.clear();
-        self.face.queued.clear();
-        self.face.running = None;
-        self.sent.clear();
-        self.seat = Some(Seat {
-            session: attached.session,
-            watch,
-            turns: Vec::new(),
-        });
-    }
-
-    fn entered(&mut self, attached: &Attached, now: Instant) {
-        self.face.status.options(&attached.options);
-        let id = attached.session.to_string();
-        self.face.place = id.chars().take(8).collect();
-        self.face.running = match attached.turn.state {
-            TurnState::Running | TurnState::Waiting => Some(now),
-            TurnState::Idle => None,
-        };
-        self.face
-            .transcript
-            .note(&format!("session {id} · /help shows what you can do"));
     }
 
     /// Why the connection is gone.

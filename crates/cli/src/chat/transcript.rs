@@ -133,6 +133,11 @@ impl Transcript {
         self.finished.extend(lines);
     }
 
+    /// A question was answered, here or elsewhere.
+    pub(super) fn answered(&mut self) {
+        self.calls.answered();
+    }
+
     /// All that is known of a call.
     pub(super) fn whole(&self, part: &ToolCall) -> ToolCall {
         self.calls.whole(part)

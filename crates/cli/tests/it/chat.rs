@@ -1,8 +1,10 @@
 //! `fastness chat` in a real terminal: what is typed, and what a person then sees.
 
+mod looks;
 mod writing;
 
 use serde_json::{Value, json};
+use testkit::chatted;
 use testkit::script::{Script, say, stream, tool};
 use testkit::{Home, Program, Terminal};
 use tokio::io::AsyncWriteExt as _;
@@ -112,6 +114,7 @@ async fn a_key_denies_and_one_that_was_pressed_before_the_question_is_no_answer(
     assert_eq!(home.read("a.txt"), None);
     terminal.press("n");
     terminal.shows("then not").await;
+    terminal.shows("ready").await;
     assert!(
         talk(&terminal).contains("(denied)"),
         "{}",
@@ -194,6 +197,17 @@ async fn b_21_a_server_that_is_killed_is_seen_to_come_back_and_the_talk_goes_on(
         assert_eq!(all.matches(once).count(), 1, "{once} in\n{all}");
     }
     drop(server);
+}
+
+#[tokio::test]
+async fn b_21_no_word_is_lost_or_doubled_over_servers_that_die() {
+    let plan = chatted::Plan {
+        binary: binary().into(),
+        seed: 3,
+        rounds: 4,
+    };
+    let report = chatted::run(&plan, &mut |_| {}).await.unwrap();
+    assert!(report.rounds == 4 && report.words > 0, "{report:?}");
 }
 
 #[tokio::test]

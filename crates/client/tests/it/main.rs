@@ -10,4 +10,5 @@ mod lasting;
 mod server;
 mod stability;
 mod turns;
+mod watching;
 mod websocket;
