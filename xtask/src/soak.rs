@@ -12,7 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use testkit::{bridged, chatted, kill};
+use testkit::{bridged, chatted, kill, rounds};
+use tokio::runtime::Runtime;
 
 use crate::bench::{because, in_release_build, target};
 use crate::{Failure, steps};
@@ -129,21 +130,13 @@ fn on_all_cores(
 
 /// The real server, killed again and again.
 fn kill(plan: &Plan) -> Result<(), Failure> {
-    let kills = kill::Plan {
-        binary: plan.binary()?,
-        seed: plan.seed.unwrap_or(1),
-        rounds: plan.rounds,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(because("cannot start the runtime"))?;
+    let (rounds, runtime) = (plan.kills()?, runtime()?);
     let mut progress = Progress::new(plan.rounds, "kills");
     let mut tell = |report: &kill::Report| {
         let answered = format!(", {} prompts answered", report.answered);
         progress.at(report.rounds, &answered);
     };
-    let outcome = runtime.block_on(kill::run(&kills, &mut tell));
+    let outcome = runtime.block_on(kill::run(&rounds, &mut tell));
     let rate = progress.finish();
     println!("{}, nothing lost, {rate}", outcome?);
     Ok(())
@@ -151,48 +144,27 @@ fn kill(plan: &Plan) -> Result<(), Failure> {
 
 /// The real bridge, with a server that is killed and started again under it.
 fn bridge(plan: &Plan) -> Result<(), Failure> {
-    let kills = bridged::Plan {
-        binary: plan.binary()?,
-        seed: plan.seed.unwrap_or(1),
-        rounds: plan.rounds,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(because("cannot start the runtime"))?;
+    let (rounds, runtime) = (plan.kills()?, runtime()?);
     let mut progress = Progress::new(plan.rounds, "kills");
     let mut tell = |report: &bridged::Report| {
         let seen = format!(", {} bytes seen", report.bytes);
         progress.at(report.rounds, &seen);
     };
-    let outcome = runtime.block_on(bridged::run(&kills, &mut tell));
+    let outcome = runtime.block_on(bridged::run(&rounds, &mut tell));
     let rate = progress.finish();
-    let report = outcome?;
-    println!(
-        "{} kills under the bridge, {} prompts answered, {} interrupted, {} bytes seen, \
-         none lost or doubled, {rate}",
-        report.rounds, report.answered, report.interrupted, report.bytes
-    );
+    println!("{}, none lost or doubled, {rate}", outcome?);
     Ok(())
 }
 
 /// The real chat in a terminal, with a server that is killed and started again under it.
 fn chat(plan: &Plan) -> Result<(), Failure> {
-    let kills = chatted::Plan {
-        binary: plan.binary()?,
-        seed: plan.seed.unwrap_or(1),
-        rounds: plan.rounds,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(because("cannot start the runtime"))?;
+    let (rounds, runtime) = (plan.kills()?, runtime()?);
     let mut progress = Progress::new(plan.rounds, "kills");
     let mut tell = |report: &chatted::Report| {
         let seen = format!(", {} words seen", report.words);
         progress.at(report.rounds, &seen);
     };
-    let outcome = runtime.block_on(chatted::run(&kills, &mut tell));
+    let outcome = runtime.block_on(chatted::run(&rounds, &mut tell));
     let rate = progress.finish();
     let report = outcome?;
     println!(
@@ -203,10 +175,26 @@ fn chat(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
+/// One thread is enough for whoever kills.
+fn runtime() -> Result<Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let built = builder.enable_all().build();
+    built.map_err(because("cannot start the runtime"))
+}
+
 impl Plan {
     /// The seeds to run: as many as it was asked for, or else `count`.
     fn seeds_or(&self, count: u64) -> Range<u64> {
         self.from..self.from.saturating_add(self.seeds.unwrap_or(count))
+    }
+
+    /// What to kill, and how often.
+    fn kills(&self) -> Result<rounds::Plan, Failure> {
+        Ok(rounds::Plan {
+            binary: self.binary()?,
+            seed: self.seed.unwrap_or(1),
+            rounds: self.rounds,
+        })
     }
 
     /// The program to strain: the one that was named, or the one that was just built.

@@ -6,7 +6,6 @@
 //! or an earlier answer makes of it is the session's to say.
 
 mod commands;
-mod glob;
 mod paths;
 mod rule;
 mod shell;

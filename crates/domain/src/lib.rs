@@ -10,6 +10,7 @@ pub mod event;
 pub mod ids;
 pub mod limits;
 pub mod permit;
+pub mod stars;
 pub mod tool_server;
 pub mod trace;
 

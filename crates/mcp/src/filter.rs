@@ -1,6 +1,7 @@
 //! Which of a server's tools are offered: the allow and deny lists of its settings.
 
 use domain::ToolServer;
+use domain::stars::is_like;
 
 /// Whether `tool` of `server` is offered: on the list of those that are, if there is one, and not on
 /// that of those that are not.
@@ -8,25 +9,6 @@ pub(crate) fn is_offered(server: &ToolServer, tool: &str) -> bool {
     let is_in = |list: &[String]| list.iter().any(|pattern| is_like(tool, pattern));
     let is_allowed = server.allow.as_deref().is_none_or(is_in);
     is_allowed && !is_in(&server.deny)
-}
-
-/// Whether `name` is `pattern`, in which each `*` stands for anything.
-fn is_like(name: &str, pattern: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else {
-        return name == pattern;
-    };
-    let Some(mut left) = name.strip_prefix(start) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let end = parts.pop().unwrap_or_default();
-    for part in parts {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(end)
 }
 
 #[cfg(test)]

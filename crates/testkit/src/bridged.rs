@@ -3,7 +3,7 @@
 //!
 //! [`run`] is used by a test with a few rounds and by `cargo xtask soak bridge` with many.
 
-use std::path::PathBuf;
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,21 +12,11 @@ use crate::client::{AcpClient, RpcError, Update, text_of};
 use crate::home::Home;
 use crate::program::Program;
 use crate::random::Random;
+use crate::rounds::{Plan, moment};
 use crate::script::{Script, say, stream, think};
 
 /// Longest time that a turn runs before the server dies.
 const TURN_TIME_MAX: Duration = Duration::from_millis(300);
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The program that is both server and bridge.
-    pub binary: PathBuf,
-    /// Chooses when the server dies.
-    pub seed: u64,
-    /// How often it dies.
-    pub rounds: u64,
-}
 
 /// What was done.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +29,22 @@ pub struct Report {
     pub interrupted: u64,
     /// Bytes of text that the editor saw.
     pub bytes: usize,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            rounds,
+            answered,
+            interrupted,
+            bytes,
+        } = self;
+        write!(
+            f,
+            "{rounds} kills under the bridge, {answered} prompts answered, {interrupted} \
+             interrupted, {bytes} bytes seen"
+        )
+    }
 }
 
 /// Kills the server under the bridge again and again. Tells `progress` after every round.
@@ -60,8 +66,7 @@ pub async fn run(plan: &Plan, progress: &mut dyn FnMut(&Report)) -> Result<Repor
         let request = editor
             .start_prompt(&session, &format!("round {round}"))
             .await;
-        let micros = u64::try_from(TURN_TIME_MAX.as_micros()).unwrap_or(u64::MAX);
-        tokio::time::sleep(Duration::from_micros(random.below(micros))).await;
+        tokio::time::sleep(moment(&mut random, TURN_TIME_MAX)).await;
         server.kill9().await;
         server = server.restart().await;
         match editor.wait(&request).await {

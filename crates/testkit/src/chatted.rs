@@ -3,7 +3,6 @@
 //!
 //! [`run`] is used by a test with a few rounds and by `cargo xtask soak chat` with many.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::program::Program;
 use crate::random::Random;
+use crate::rounds::{Plan, moment};
 use crate::script::Script;
 use crate::terminal::Terminal;
 
@@ -20,17 +20,6 @@ const TURN_TIME_MAX: Duration = Duration::from_millis(500);
 const WORDS: u32 = 60;
 /// A terminal that breaks lines between those words.
 const SIZE: (u16, u16) = (90, 24);
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The program that is both server and chat.
-    pub binary: PathBuf,
-    /// Chooses when the server dies.
-    pub seed: u64,
-    /// How often it dies.
-    pub rounds: u64,
-}
 
 /// What was done.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +54,7 @@ pub async fn run(plan: &Plan, progress: &mut dyn FnMut(&Report)) -> Result<Repor
     let mut report = Report::default();
     for round in 0..plan.rounds {
         terminal.enter(&format!("r{round}"));
-        let micros = u64::try_from(TURN_TIME_MAX.as_micros()).unwrap_or(u64::MAX);
-        tokio::time::sleep(Duration::from_micros(random.below(micros))).await;
+        tokio::time::sleep(moment(&mut random, TURN_TIME_MAX)).await;
         server.kill9().await;
         server = server.restart().await;
         // Once it is sent, the last row says `ready` only after it was answered.

@@ -20,6 +20,7 @@ use crate::client::AcpClient;
 use crate::home::Home;
 use crate::program::Program;
 use crate::random::Random;
+use crate::rounds::{Plan, moment};
 use crate::script::{Script, say, stream, think, tool};
 
 /// Sessions that are written to at once.
@@ -30,17 +31,6 @@ const WRITE_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// Prompts for which the model has something to say; no round gets that far.
 const PROMPTS_MAX: usize = 100;
-
-/// What to do.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The program to kill.
-    pub binary: PathBuf,
-    /// Chooses when it dies, and what is written.
-    pub seed: u64,
-    /// How often it dies.
-    pub rounds: u64,
-}
 
 /// What was done so far.
 #[derive(Clone, Debug, Default)]
@@ -166,8 +156,7 @@ async fn live_and_die(
     // One session a round makes room for a new one, so that creating is killed too.
     let replaced = usize::try_from(random.below(slots.len() as u64)).unwrap_or(0);
     slots[replaced] = Slot::default();
-    let micros = u64::try_from(WRITE_TIME_MAX.as_micros()).unwrap_or(u64::MAX);
-    let write_time = Duration::from_micros(random.below(micros));
+    let write_time = moment(random, WRITE_TIME_MAX);
     let writing = join_all(
         clients
             .into_iter()

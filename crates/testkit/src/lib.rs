@@ -23,6 +23,7 @@ pub mod process;
 pub mod program;
 pub mod random;
 pub mod raw;
+pub mod rounds;
 pub mod script;
 #[cfg(feature = "test-support")]
 pub mod simulation;

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use testkit::{Program, edge};
 
 use crate::Failure;
-use crate::bench::because;
 
 /// Descriptors for five thousand clients on both sides, and some to spare.
 const OPEN_FILES: u64 = 12_000;
@@ -28,10 +27,7 @@ const STEPS: &[&str] = &[
 /// Runs all steps, or those whose name contains `only`.
 pub(super) fn run(binary: &Path, only: Option<&str>) -> Result<(), Failure> {
     edge::raise_open_files(OPEN_FILES)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(because("cannot start the runtime"))?;
+    let runtime = super::runtime()?;
     let wanted = |step: &&&str| only.is_none_or(|only| step.contains(only));
     let mut failures = Vec::new();
     for step in STEPS.iter().filter(wanted) {

@@ -11,9 +11,9 @@ use tools::client_side::discovery::PREFIX;
 
 use super::Call;
 use super::commands::{CommandPattern, Judged};
-use super::glob::is_like;
 use super::paths::PathPattern;
 use super::sites::SitePattern;
+use domain::stars::is_like;
 
 /// A rule about calls of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

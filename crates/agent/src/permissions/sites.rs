@@ -2,7 +2,7 @@
 
 use url::{Host, Url};
 
-use super::glob::is_like;
+use domain::stars::is_like;
 
 /// A pattern for addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::event::HookPoint;
 use domain::limits::{HOOK_TIME_DEFAULT, HOOK_TIME_MAX};
+use domain::stars::is_like;
 use serde::Deserialize;
 
 /// A command that runs when something happens.
@@ -127,23 +128,4 @@ impl std::fmt::Display for Matcher {
             names => f.write_str(&names.join(" or ")),
         }
     }
-}
-
-/// Whether `name` is `pattern`, in which each `*` stands for anything.
-fn is_like(name: &str, pattern: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else {
-        return name == pattern;
-    };
-    let Some(mut left) = name.strip_prefix(start) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let end = parts.pop().unwrap_or_default();
-    for part in parts {
-        match left.find(part) {
-            Some(at) => left = &left[at + part.len()..],
-            None => return false,
-        }
-    }
-    left.ends_with(end)
 }

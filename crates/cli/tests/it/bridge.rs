@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::bridged;
 use testkit::client::text_of;
 use testkit::ferry::Ferry;
 use testkit::process::memory_of;
 use testkit::script::{Script, pause, say, stream, tool};
 use testkit::{AcpClient, Choice, Home, Program, Reply, wait_for};
+use testkit::{bridged, rounds};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 
@@ -100,7 +100,7 @@ async fn b_21_a_turn_goes_on_over_cut_connections_without_a_byte_lost_or_doubled
 
 #[tokio::test]
 async fn b_21_a_server_that_is_killed_comes_back_elsewhere_and_the_editor_goes_on() {
-    let plan = bridged::Plan {
+    let plan = rounds::Plan {
         binary: binary().into(),
         seed: 7,
         rounds: 4,

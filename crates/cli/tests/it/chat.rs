@@ -201,7 +201,7 @@ async fn b_21_a_server_that_is_killed_is_seen_to_come_back_and_the_talk_goes_on(
 
 #[tokio::test]
 async fn b_21_no_word_is_lost_or_doubled_over_servers_that_die() {
-    let plan = chatted::Plan {
+    let plan = testkit::rounds::Plan {
         binary: binary().into(),
         seed: 3,
         rounds: 4,

@@ -7,7 +7,8 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
-use testkit::kill::{self, Plan};
+use testkit::kill;
+use testkit::rounds::Plan;
 use testkit::script::{Script, say, stream};
 use testkit::{AcpClient, Home, Program, RpcError};
 

@@ -1,5 +1,7 @@
 //! What a rule says of commands: one command, in which `*` stands for anything.
 
+use domain::stars::is_like;
+
 use super::super::shell;
 use super::{Line, Part};
 
@@ -67,10 +69,10 @@ impl CommandPattern {
 
     /// Whether `line` is like the pattern; with ` *` at its end also if nothing follows.
     fn is(&self, line: &str) -> bool {
-        super::super::glob::is_like(line, &self.text)
+        is_like(line, &self.text)
             || self
                 .text
                 .strip_suffix(" *")
-                .is_some_and(|short| !short.is_empty() && super::super::glob::is_like(line, short))
+                .is_some_and(|short| !short.is_empty() && is_like(line, short))
     }
 }

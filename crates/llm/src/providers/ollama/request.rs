@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::content::{self, Part};
 use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
-use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
-use crate::schema::Schema;
+use crate::model::{Message, ToolCall, ToolOutcome};
+use crate::providers::function::Function;
 
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
@@ -28,7 +28,6 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
             }
         }
     }
-    let tools = request.tools.iter().filter(|_| asked.extras.tools);
     dialect::written(&Body {
         model: asked.model,
         stream: true,
@@ -37,7 +36,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
             num_ctx: asked.window,
         },
         think: asked.extras.thoughts.then_some(true),
-        tools: tools.map(tool).collect(),
+        tools: Function::all(asked),
     })
 }
 
@@ -80,19 +79,6 @@ struct Call<'a> {
 struct Called<'a> {
     name: &'a str,
     arguments: Cow<'a, Value>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    r#type: &'static str,
-    function: Described<'a>,
-}
-
-#[derive(Serialize)]
-struct Described<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Schema,
 }
 
 impl<'a> Said<'a> {
@@ -152,17 +138,6 @@ fn tool_result(outcome: &ToolOutcome, extras: Extras) -> Said<'_> {
         tool_name: Some(&outcome.name),
         images: data.collect(),
         ..Said::of("tool", content)
-    }
-}
-
-fn tool(tool: &ToolSpec) -> Function<'_> {
-    Function {
-        r#type: "function",
-        function: Described {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.input_schema,
-        },
     }
 }
 

@@ -9,12 +9,11 @@ use serde_json::Value;
 use crate::content::{self, Part};
 use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
-use crate::model::{Message, ModelRequest, ToolCall, ToolOutcome, ToolSpec};
-use crate::schema::Schema;
+use crate::model::{Message, ModelRequest, ToolCall, ToolOutcome};
+use crate::providers::function::Function;
 
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
-    let tools = asked.request.tools.iter().filter(|_| asked.extras.tools);
     dialect::written(&Body {
         model: asked.model,
         stream: true,
@@ -25,7 +24,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
             request: asked.request,
             extras: asked.extras,
         },
-        tools: tools.map(tool).collect(),
+        tools: Function::all(asked),
     })
 }
 
@@ -122,19 +121,6 @@ struct Called<'a> {
     arguments: Cow<'a, str>,
 }
 
-#[derive(Serialize)]
-struct Function<'a> {
-    r#type: &'static str,
-    function: Described<'a>,
-}
-
-#[derive(Serialize)]
-struct Described<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Schema,
-}
-
 impl<'a> Said<'a> {
     fn of(role: &'static str, content: Content<'a>) -> Self {
         Self {
@@ -209,17 +195,6 @@ fn results(outcomes: &[ToolOutcome], extras: Extras) -> Vec<Said<'_>> {
         messages.push(Said::of("user", Content::Parts(seen)));
     }
     messages
-}
-
-fn tool(tool: &ToolSpec) -> Function<'_> {
-    Function {
-        r#type: "function",
-        function: Described {
-            name: &tool.name,
-            description: &tool.description,
-            parameters: &tool.input_schema,
-        },
-    }
 }
 
 #[cfg(test)]

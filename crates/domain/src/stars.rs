@@ -1,7 +1,9 @@
-//! Text that is like a pattern in which each `*` stands for anything.
+//! Text that is like a pattern in which each `*` stands for anything: names of tools in rules, hooks and
+//! lists, commands, addresses.
 
 /// Whether all of `text` is like `pattern`. Linear for each star: no tower of attempts.
-pub(super) fn is_like(text: &str, pattern: &str) -> bool {
+#[must_use]
+pub fn is_like(text: &str, pattern: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {
