@@ -12,6 +12,7 @@ pub mod chaos;
 pub mod client;
 pub mod edge;
 pub mod ferry;
+pub mod guarded;
 pub mod home;
 pub mod journal;
 pub mod kill;
@@ -29,6 +30,7 @@ pub mod tunnel;
 mod wait;
 
 pub use client::{AcpClient, AgentRequest, Answer, Choice, Reply, RequestId, RpcError, Update};
+pub use guarded::Guarded;
 pub use home::Home;
 pub use oracle::Oracle;
 pub use peers::Peer;
