@@ -159,12 +159,15 @@ impl RemoteTools for Hub {
         self.keep(wanted);
         let kept = lock(&self.kept);
         let waits = kept.values().map(|kept| {
-            kept.look_again();
             let wait = match kept.server.is_required {
                 true => MCP_START_WAIT * 2,
                 false => MCP_GRACE,
             };
-            (kept.begun + wait, kept.begun())
+            let (deadline, begun): (_, Settling) = match kept.looked_again() {
+                Some(looked) => (Instant::now() + wait, Box::pin(looked)),
+                None => (kept.begun + wait, Box::pin(kept.begun())),
+            };
+            (deadline, begun)
         });
         let waits: Vec<_> = waits.collect();
         Box::pin(async move {

@@ -39,6 +39,8 @@ pub(crate) struct Status {
     pub(crate) version: u64,
     /// How often it was started.
     pub(crate) starts: u64,
+    /// How often it was looked for a new login.
+    looks: u64,
 }
 
 impl Kept {
@@ -52,6 +54,7 @@ impl Kept {
             why: None,
             version: 0,
             starts: 0,
+            looks: 0,
         });
         let (wanted, stop) = (Arc::new(Notify::new()), CancellationToken::new());
         let keeper = Keeper {
@@ -85,11 +88,21 @@ impl Kept {
         }
     }
 
-    /// Has a server that waits for a login look whether there is one now.
-    pub(crate) fn look_again(&self) {
-        if self.status.borrow().phase == Phase::LoginNeeded {
-            self.wanted.notify_one();
-        }
+    /// Has a server that waits for a login look whether there is one now, and begin again then. None if
+    /// it does not wait for one. Cancel safe.
+    pub(crate) fn looked_again(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let mut status = self.status.clone();
+        let before = {
+            let now = status.borrow();
+            (now.phase == Phase::LoginNeeded).then_some(now.looks)?
+        };
+        self.wanted.notify_one();
+        Some(async move {
+            let is_known =
+                |status: &Status| status.looks > before && status.phase != Phase::Starting;
+            // A keeper that is gone will say no more.
+            let _ = status.wait_for(is_known).await;
+        })
     }
 
     /// The connection, once there is one; waits for it if the server is being started.
@@ -160,6 +173,7 @@ impl Keeper {
                     if self.connector.has_new_login().await {
                         self.supervision.logged_in();
                     }
+                    self.show(|status| status.looks += 1);
                 }
                 Phase::Disabled => std::future::pending().await,
             }

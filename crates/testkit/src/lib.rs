@@ -13,6 +13,7 @@ pub mod chatted;
 pub mod client;
 pub mod edge;
 pub mod ferry;
+pub mod guarded;
 pub mod home;
 pub mod journal;
 pub mod kill;
@@ -32,6 +33,7 @@ pub mod tunnel;
 mod wait;
 
 pub use client::{AcpClient, AgentRequest, Answer, Choice, Reply, RequestId, RpcError, Update};
+pub use guarded::Guarded;
 pub use home::Home;
 pub use oracle::Oracle;
 pub use peers::Peer;

@@ -34,6 +34,8 @@ mod logs;
 mod lsp;
 mod mcp;
 mod mcp_asks;
+mod mcp_conformance;
+mod mcp_login;
 mod mcp_servers;
 mod metrics;
 mod models;

@@ -179,7 +179,13 @@ impl Account {
     pub(crate) async fn logout(&self) -> io::Result<bool> {
         let locked = self.shared.file.lock().await?;
         *self.held() = Held::Nothing;
-        on_thread(move || locked.remove()).await
+        on_thread(move || {
+            // A file may also only say what the server wants.
+            let had_login = locked.read().is_ok_and(|stored| stored.grant.is_some());
+            locked.remove()?;
+            Ok(had_login)
+        })
+        .await
     }
 
     /// Keeps what a person has granted.

@@ -160,12 +160,11 @@ impl Locked {
         std::fs::rename(&temporary, path)
     }
 
-    /// Removes the file; says whether there was one.
-    pub(crate) fn remove(&self) -> io::Result<bool> {
+    /// Removes the file, if there is one.
+    pub(crate) fn remove(&self) -> io::Result<()> {
         match std::fs::remove_file(&self.file.path) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
         }
     }
 }
