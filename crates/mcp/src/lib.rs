@@ -28,8 +28,11 @@ mod life;
 mod link;
 mod names;
 mod outcome;
+mod prompts;
+mod resources;
 mod roots;
 mod sampling;
+mod search;
 mod supervise;
 mod transport;
 

@@ -33,6 +33,7 @@ mod logs;
 mod lsp;
 mod mcp;
 mod mcp_asks;
+mod mcp_offers;
 mod mcp_servers;
 mod metrics;
 mod models;
