@@ -145,7 +145,10 @@ impl Link {
                     on_progress(&far);
                 }
                 () = standing.changed() => {}
-                error = patience.ends() => return Err(error),
+                error = patience.ends() => {
+                    self.doubt();
+                    return Err(error);
+                }
             }
         };
         abandoned.not_any_more();
