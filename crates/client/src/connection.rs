@@ -317,7 +317,7 @@ impl Connection {
         &mut self,
         id: RequestId,
         session: SessionId,
-        ask: impl FnOnce(oneshot::Sender<String>, oneshot::Receiver<()>) -> Ask,
+        ask: impl FnOnce(oneshot::Sender<PermissionReply>, oneshot::Receiver<()>) -> Ask,
     ) {
         let unheard = !self.listeners.contains_key(&session);
         if unheard || self.asks.len() >= REQUESTS_IN_FLIGHT_MAX {
@@ -329,8 +329,7 @@ impl Connection {
         let (withdraw, withdrawn) = oneshot::channel();
         self.asked.insert(id.clone(), withdraw);
         self.asks.push(Box::pin(async move {
-            let chosen = answer.await.map(PermissionReply::Selected);
-            (id, chosen.unwrap_or(PermissionReply::Cancelled))
+            (id, answer.await.unwrap_or(PermissionReply::Cancelled))
         }));
         self.deliver(session, Item::Ask(ask(reply, withdrawn)));
     }

@@ -67,8 +67,13 @@ impl Asked {
                 PermissionReply::Selected(option) if options.contains(&option) => {
                     session::Answer::Selected(option)
                 }
+                PermissionReply::Explained { option, reason } if options.contains(&option) => {
+                    session::Answer::Explained { option, reason }
+                }
                 PermissionReply::Cancelled => session::Answer::Dismissed,
-                PermissionReply::Selected(_) | PermissionReply::Invalid => session::Answer::Unable,
+                PermissionReply::Selected(_)
+                | PermissionReply::Explained { .. }
+                | PermissionReply::Invalid => session::Answer::Unable,
             },
             Way::Form => match acp::form_reply(result) {
                 FormReply::Said(words) => session::Answer::Said(words),

@@ -13,7 +13,7 @@ use domain::limits::ANSWER_BYTES_MAX;
 use domain::{EventSeq, PrincipalId};
 use journal::Entry;
 
-use super::decide::{answered, entry, result};
+use super::decide::{entry, result, unanswered};
 use super::{Rejected, SessionState};
 
 /// What the model is told instead of an answer that is yet to come.
@@ -43,10 +43,35 @@ pub enum Asked {
 pub enum Said {
     /// With an option that was offered.
     Option(String),
+    /// The same, and why.
+    Explained {
+        /// The option.
+        option: String,
+        /// Why, in words for the model.
+        reason: String,
+    },
     /// In their own words.
     Words(String),
     /// Not at all.
     Nothing,
+}
+
+impl Said {
+    /// The option that was chosen.
+    pub(super) fn option(&self) -> Option<&str> {
+        match self {
+            Self::Option(option) | Self::Explained { option, .. } => Some(option),
+            Self::Words(_) | Self::Nothing => None,
+        }
+    }
+
+    /// Why, if that was said.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Explained { reason, .. } => Some(reason),
+            Self::Option(_) | Self::Words(_) | Self::Nothing => None,
+        }
+    }
 }
 
 impl Asked {
@@ -79,7 +104,7 @@ impl Asked {
     /// The event that ends it because the turn was cancelled.
     pub(super) fn cancelled(&self) -> Entry {
         match self {
-            Self::Permission(asked) => answered(&asked.id, AnswerOutcome::Cancelled, None, None),
+            Self::Permission(asked) => unanswered(&asked.id, AnswerOutcome::Cancelled),
             Self::Person(asked) => entry(QuestionAnswered {
                 id: asked.id.clone(),
                 outcome: QuestionOutcome::Cancelled,
@@ -99,15 +124,14 @@ impl SessionState {
         by: &PrincipalId,
     ) -> Result<Vec<Entry>, Rejected> {
         match (self.question(question)?, said) {
-            (Asked::Permission(asked), Said::Option(option)) => {
-                Ok(self.permit(asked, Some(option), by))
-            }
-            (Asked::Permission(asked), Said::Words(_) | Said::Nothing) => {
-                Ok(self.permit(asked, None, by))
-            }
+            (Asked::Permission(asked), said) => Ok(self.permit(asked, said, by)),
             (Asked::Person(asked), said) => {
                 let (outcome, text) = heard(asked, said);
-                Ok(settled(asked, outcome, text, Some(by)))
+                let by = Answerer {
+                    by: Some(by),
+                    reason: said.reason(),
+                };
+                Ok(settled(asked, outcome, text, by))
             }
         }
     }
@@ -126,7 +150,7 @@ impl SessionState {
                     AnswerOutcome::Cancelled => QuestionOutcome::Cancelled,
                     AnswerOutcome::Allowed | AnswerOutcome::Denied => QuestionOutcome::Declined,
                 };
-                Ok(settled(asked, outcome, None, None))
+                Ok(settled(asked, outcome, None, Answerer::default()))
             }
         }
     }
@@ -141,7 +165,7 @@ impl SessionState {
 /// What a person's answer means.
 fn heard(asked: &QuestionAsked, said: &Said) -> (QuestionOutcome, Option<String>) {
     match said {
-        Said::Option(option) => match asked.chosen(option) {
+        Said::Option(option) | Said::Explained { option, .. } => match asked.chosen(option) {
             Choice::Answer(answer) => (QuestionOutcome::Answered, Some(answer.to_owned())),
             Choice::Later => (QuestionOutcome::Later, None),
             Choice::Decline => (QuestionOutcome::Declined, None),
@@ -155,13 +179,20 @@ fn heard(asked: &QuestionAsked, said: &Said) -> (QuestionOutcome, Option<String>
     }
 }
 
+/// Whose answer it is, and why it is that one, as far as they say.
+#[derive(Clone, Copy, Default)]
+struct Answerer<'a> {
+    by: Option<&'a PrincipalId>,
+    reason: Option<&'a str>,
+}
+
 /// The end of a question, and with it of its call: both are stored together, so a call has the
 /// answer that the journal has.
 fn settled(
     asked: &QuestionAsked,
     outcome: QuestionOutcome,
     text: Option<String>,
-    by: Option<&PrincipalId>,
+    Answerer { by, reason }: Answerer<'_>,
 ) -> Vec<Entry> {
     let (status, told) = match outcome {
         QuestionOutcome::Answered => (ToolStatus::Completed, text.clone().unwrap_or_default()),
@@ -170,7 +201,7 @@ fn settled(
             (ToolStatus::Denied, "Nobody could be asked.".to_owned())
         }
         QuestionOutcome::Declined => {
-            let told = "The user declined to answer.";
+            let told = reason.unwrap_or("The user declined to answer.");
             (ToolStatus::Denied, told.to_owned())
         }
         QuestionOutcome::Expired => (ToolStatus::Denied, "Nobody answered in time.".to_owned()),
