@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The real ACP clients, tool servers and language server that Fastness is tested with: installs what is
+# The real ACP clients, tool servers and language servers that Fastness is tested with: installs what is
 # missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp]...
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls]...
 #                                                          all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #   scripts/peers.sh conformance ARG...                    the conformance suite of MCP
@@ -18,10 +18,10 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 # The file that pins a peer's versions; a copy of it beside the installation says it is complete.
 pin_of() {
     case $1 in
-    typescript | acpx | mcp-node | mcp-conformance) echo "$pins/$1/package-lock.json" ;;
+    typescript | acpx | mcp-node | mcp-conformance | tsls) echo "$pins/$1/package-lock.json" ;;
     python | mcp-python | pylsp) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance or pylsp" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp or tsls" >&2
         exit 2
         ;;
     esac
@@ -55,6 +55,16 @@ install_pylsp() {
     chmod +x "$peers/pylsp/bin/pylsp"
 }
 
+# As above.
+install_tsls() {
+    install_npm tsls
+    mkdir "$peers/tsls/bin"
+    mv "$peers/tsls/node_modules" "$peers/tsls/bin/node_modules"
+    printf '#!/bin/sh\nexec node %s/typescript-language-server/lib/cli.mjs "$@"\n' \
+        "$peers/tsls/bin/node_modules" >"$peers/tsls/bin/typescript-language-server"
+    chmod +x "$peers/tsls/bin/typescript-language-server"
+}
+
 install_peer() {
     local pin
     pin=$(pin_of "$1")
@@ -69,6 +79,7 @@ install_peer() {
                 case $1 in
                 python | mcp-python) install_python "$1" ;;
                 pylsp) install_pylsp ;;
+                tsls) install_tsls ;;
                 *) install_npm "$1" ;;
                 esac
                 cp "$pin" "$peers/$1/.installed"
@@ -112,7 +123,7 @@ run_conformance() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

@@ -71,6 +71,9 @@ impl Hooks {
         input.insert("event".to_owned(), json!(hook.point));
         input.insert("sessionId".to_owned(), json!(session));
         input.insert("cwd".to_owned(), json!(place.cwd.to_string_lossy()));
+        if let Some(agent) = &place.agent {
+            input.insert("agent".to_owned(), json!(agent));
+        }
         input.extend(fields.clone());
         let begun = Instant::now();
         let finished = sandbox::run(Job {

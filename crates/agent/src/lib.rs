@@ -22,7 +22,7 @@ pub use command::Command;
 pub use context::Conversation;
 pub use one_model::OneModel;
 pub use project::{Operator, ProjectView};
-pub use report::{Asking, Context, Finished, Note, Proposal, Report, TurnEnd, Verdict};
+pub use report::{Asking, Context, Finished, Note, Proposal, Refusal, Report, TurnEnd, Verdict};
 // What a session hands to a turn, so that it needs no other crate to speak of them.
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::asks::PersonAnswer;

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::event::{HookPoint, HookRan};
 use domain::limits::HOOK_END_TIME_MAX;
 use domain::{SessionId, ToolServer};
+use llm::Addresses;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tools::agents::Agents;
@@ -56,6 +57,8 @@ pub struct Operator {
     pub approvals: Option<Approvals>,
     /// Whether a model was named for this process, so that no project's counts.
     pub is_model_named: bool,
+    /// Where models are by the environment, which counts more than what a project says.
+    pub addresses: Addresses,
     /// What commands see of the environment: nothing secret.
     pub environment: Arc<[(String, String)]>,
     /// What a project's file may name of the environment.
@@ -75,6 +78,8 @@ pub struct Project {
     pub library: Arc<Library>,
     /// The model of its sessions, unless another was chosen.
     pub model: Option<String>,
+    /// Where models are, if the project says so, counts, and nobody says otherwise.
+    pub addresses: Addresses,
     /// Agents that can be given tasks.
     pub agents: Agents,
     /// The files that describe agents, also those that do not count.
@@ -184,6 +189,8 @@ pub struct Place {
     pub operator: Arc<Operator>,
     /// What nobody may see.
     pub hidden: Vec<PathBuf>,
+    /// The agent that works in it, if it is a sub-agent's.
+    pub agent: Option<String>,
 }
 
 impl ProjectView {
@@ -357,6 +364,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         file,
         instructions,
         library: Arc::new(library),
+        addresses: addresses(&own, operator),
         model: own.models.default,
         agents: found.agents,
         agent_files: found.sources,
@@ -371,6 +379,18 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         prompt: prompt.into(),
     };
     (project, stamps)
+}
+
+/// Where the project says models are, but for what the environment says.
+fn addresses(own: &FileSettings, operator: &Operator) -> Addresses {
+    let named = own.models.addresses();
+    let fixed = &operator.addresses;
+    let unless = |fixed: &Option<String>, named| if fixed.is_some() { None } else { named };
+    Addresses {
+        anthropic: unless(&fixed.anthropic, named.anthropic),
+        openai: unless(&fixed.openai, named.openai),
+        ollama: unless(&fixed.ollama, named.ollama),
+    }
 }
 
 /// The guarded data is whole at every step, so a panic elsewhere does not spoil it.

@@ -123,14 +123,35 @@ pub struct Proposal {
     pub content: Vec<Value>,
     /// What rules say of it, as it is now.
     pub ruled: Ruled,
-    /// Why it must not run, if a hook says so. It is not judged then.
-    pub refused: Option<String>,
+    /// Why it is over before anybody judges it, if it is.
+    pub refused: Option<Refusal>,
     /// Whether it must be asked about, whatever was allowed: nothing would contain it.
     pub is_uncontained: bool,
     /// What it asks a person, who then gives its outcome in place of a run.
     pub question: Option<PersonQuestion>,
     /// Where the decision goes.
     pub verdict: oneshot::Sender<Verdict>,
+}
+
+/// Why a call is over before anybody judges it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A hook said no, for this reason.
+    Hook(String),
+    /// There is no such tool; in words for the model.
+    NoTool(String),
+}
+
+impl Refusal {
+    /// How the call ends.
+    #[must_use]
+    pub fn result(&self) -> (ToolStatus, &str) {
+        match self {
+            Self::Hook(why) => (ToolStatus::Denied, why),
+            // Nobody denied anything: there is nothing to run.
+            Self::NoTool(why) => (ToolStatus::Failed, why),
+        }
+    }
 }
 
 /// Whether a call may run. One that may not has its outcome already, stored by the session.

@@ -5,6 +5,7 @@
 //! they mean. Settings that are the server's alone (limits, searching) are read by `cli`.
 
 mod hook;
+mod lsp;
 mod mcp;
 mod sandbox;
 mod schema;
@@ -14,9 +15,11 @@ use std::time::Duration;
 
 use domain::ToolServer;
 use domain::limits::{DESCRIPTION_CHARS_MAX, HOOKS_MAX, RULES_MAX};
+use llm::Addresses;
 use serde::Deserialize;
 use toml::Table;
 use tools::agents::{Agent, tool_name};
+use tools::lsp::Commands;
 
 use crate::permissions::Rule;
 
@@ -42,6 +45,8 @@ pub struct FileSettings {
     pub sandbox: SandboxSection,
     /// Servers of tools.
     pub servers: Vec<ToolServer>,
+    /// Language servers of the operator's own.
+    pub lsp: Commands,
 }
 
 /// An agent for sub-tasks.
@@ -141,6 +146,18 @@ pub struct ModelsSettings {
     pub ollama_host: Option<String>,
 }
 
+impl ModelsSettings {
+    /// Where models are, as far as it says.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        Addresses {
+            anthropic: self.anthropic_base_url.clone(),
+            openai: self.openai_base_url.clone(),
+            ollama: self.ollama_host.clone(),
+        }
+    }
+}
+
 /// What is wrong with a file, for whoever wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
@@ -202,6 +219,7 @@ impl FileSettings {
             models: part(table, "models")?,
             sandbox: part::<SandboxSection>(table, "sandbox")?.checked()?,
             servers: mcp::servers(&part(table, "mcp")?)?,
+            lsp: lsp::commands(table)?,
         })
     }
 }

@@ -47,8 +47,8 @@ pub struct TurnInput {
     pub system: Arc<str>,
     /// The session's tools.
     pub toolbox: Toolbox,
-    /// Where a project's own model comes from, if the session may have one.
-    pub catalog: Option<Arc<dyn Catalog>>,
+    /// Where other models come from.
+    pub models: OtherModels,
     /// How much it may do.
     pub budget: Budget,
     /// How long the conversation may become.
@@ -61,6 +61,17 @@ pub struct TurnInput {
     pub asked: Moment,
     /// Its number.
     pub turn: TurnId,
+}
+
+/// Where models other than the session's come from.
+#[derive(Clone)]
+pub struct OtherModels {
+    /// All that the process can open; none if it has nothing to choose from.
+    pub catalog: Option<Arc<dyn Catalog>>,
+    /// What the session's model is called.
+    pub spec: String,
+    /// Whether the session takes the model that a project has for its sessions.
+    pub takes_project_model: bool,
 }
 
 /// Runs one turn to its end and reports it.
@@ -76,7 +87,8 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         toolbox: input.toolbox.with_asks(Arc::new(desk)),
         samples,
         tools: Arc::new([]),
-        catalog: input.catalog,
+        models: input.models,
+        own_model: None,
         room: input.room,
         reports,
         cancel,
@@ -94,7 +106,14 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         Err(Stopped::Model(error)) => Err(error.to_turn_error()),
         Err(Stopped::Abandoned) => return,
     };
-    let Turn { model, reports, .. } = turn;
+    let Turn {
+        model,
+        own_model,
+        reports,
+        ..
+    } = turn;
+    // What a project says counts for a turn: by the next one its approval may be gone.
+    let model = own_model.unwrap_or(model);
     // Nobody listening means that the session is gone, and with it the need to tell.
     let _ = reports
         .send(Report::Ended(TurnEnd { outcome, model }))
@@ -117,7 +136,9 @@ struct Turn {
     tools: Arc<[ToolSpec]>,
     /// What tool servers want of the model.
     samples: mpsc::Receiver<desk::Sample>,
-    catalog: Option<Arc<dyn Catalog>>,
+    models: OtherModels,
+    /// The session's model, while one at a project's address answers in its place.
+    own_model: Option<Box<dyn Model>>,
     room: Room,
     /// About how many tokens the model reads besides the conversation.
     overhead: u64,

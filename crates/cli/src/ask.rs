@@ -242,8 +242,9 @@ impl<'a> Asking<'a> {
             ask.call = call;
             self.question = Some(ask);
         } else {
-            self.tally.denied_by_rules(&call);
-            deny(ask);
+            let rule = self.permits.rule_for(&call);
+            self.tally.denied_by_rules(&call, rule.as_deref());
+            deny_because(ask, &unpermitted(rule.as_deref()));
         }
         Ok(())
     }
@@ -265,7 +266,7 @@ impl<'a> Asking<'a> {
         }
         screen.notice("the agent asked a question, and there is no terminal to answer it at")?;
         self.tally.denied_by_person(&ask.call);
-        deny(ask);
+        deny_because(ask, "Nobody can be asked: there is no terminal.");
         Ok(())
     }
 
@@ -459,6 +460,28 @@ fn allow(ask: Ask) {
 
 fn deny(ask: Ask) {
     answer(ask, PermissionOptionKind::RejectOnce);
+}
+
+/// Denies, and has the model told why: nobody said no, nobody was there.
+fn deny_because(ask: Ask, reason: &str) {
+    let option = ask.option(PermissionOptionKind::RejectOnce);
+    if let Some(id) = option.map(|option| option.option_id.clone()) {
+        ask.answer_because(&id, reason);
+    }
+}
+
+/// What the model is told of a call that no rule allows.
+fn unpermitted(rule: Option<&str>) -> String {
+    let told =
+        "No rule allows it, and there is nobody to ask: `fastness ask` runs without a terminal.";
+    match rule {
+        Some(rule) => {
+            format!(
+                "{told} Whoever runs it can allow it with --allow {rule}. Do without it, or say so."
+            )
+        }
+        None => format!("{told} Do without it, or say so."),
+    }
 }
 
 /// Without such an option, dropping the question answers `cancelled`, which denies.

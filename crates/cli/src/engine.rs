@@ -123,6 +123,7 @@ pub(crate) fn place(settings: &Settings, cwd: &Path) -> Place {
         is_local: true,
         operator: Arc::new(settings.operator.clone()),
         hidden: data_dir.into_iter().collect(),
+        agent: None,
     }
 }
 

@@ -138,6 +138,7 @@ impl Settings {
             operator: Operator {
                 is_model_named: common.model.is_some()
                     || environment.value("FASTNESS_MODEL").is_some(),
+                addresses: models::addresses(&environment),
                 ..operator(&data_dir, &environment, &file)
             },
             data_dir,

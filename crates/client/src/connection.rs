@@ -362,7 +362,7 @@ impl Connection {
         &mut self,
         id: RequestId,
         session: SessionId,
-        ask: impl FnOnce(oneshot::Sender<String>, oneshot::Receiver<()>) -> Ask,
+        ask: impl FnOnce(oneshot::Sender<PermissionReply>, oneshot::Receiver<()>) -> Ask,
     ) {
         let listener = self.listeners.get(&session);
         let unheard = listener.is_none_or(mpsc::Sender::is_closed);
@@ -375,8 +375,7 @@ impl Connection {
         let (withdraw, withdrawn) = oneshot::channel();
         self.asked.insert(id.clone(), withdraw);
         self.asks.push(Box::pin(async move {
-            let chosen = answer.await.map(PermissionReply::Selected);
-            (id, chosen.unwrap_or(PermissionReply::Cancelled))
+            (id, answer.await.unwrap_or(PermissionReply::Cancelled))
         }));
         self.deliver(session, Item::Ask(ask(reply, withdrawn)));
     }

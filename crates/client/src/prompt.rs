@@ -4,6 +4,7 @@ use domain::event::{PermissionOption, PermissionOptionKind};
 use domain::{Cursor, PromptId, SessionId};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use wire::acp::PermissionReply;
 
 use crate::error::{ClientError, TransportError};
 use crate::message::{meta, text_at};
@@ -68,7 +69,7 @@ pub struct Ask {
     pub raw: Value,
     /// What may be answered.
     pub options: Vec<PermissionOption>,
-    pub(crate) reply: oneshot::Sender<String>,
+    pub(crate) reply: oneshot::Sender<PermissionReply>,
     pub(crate) withdrawn: oneshot::Receiver<()>,
 }
 
@@ -138,7 +139,17 @@ impl Ask {
     /// Answers with the option of that id.
     pub fn answer(self, option_id: &str) {
         // If the connection is gone there is nobody to hear it.
-        let _ = self.reply.send(option_id.to_owned());
+        let _ = self
+            .reply
+            .send(PermissionReply::Selected(option_id.to_owned()));
+    }
+
+    /// Answers with the option of that id, and says why in words for the model.
+    pub fn answer_because(self, option_id: &str, reason: &str) {
+        let _ = self.reply.send(PermissionReply::Explained {
+            option: option_id.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
 
     /// Resolves when an answer is no longer wanted: another client gave one, or the turn ended.

@@ -227,6 +227,9 @@ events! {
         option_id: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// Why, where the client that answered says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     }
     /// The agent asks the person something; `options` are the answers that it offers, if it does.
     /// With `server`, a tool server asks while the call `callId` of its tool runs; `form` is the JSON

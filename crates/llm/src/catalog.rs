@@ -18,6 +18,40 @@ pub struct ModelOption {
     pub name: String,
 }
 
+/// Where providers are, as far as somebody says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Anthropic's interface.
+    pub anthropic: Option<String>,
+    /// OpenAI's interface, or that of a server like it.
+    pub openai: Option<String>,
+    /// Ollama.
+    pub ollama: Option<String>,
+}
+
+impl Addresses {
+    /// These, and where they say nothing, `others`.
+    #[must_use]
+    pub fn or(self, others: &Self) -> Self {
+        Self {
+            anthropic: self.anthropic.or_else(|| others.anthropic.clone()),
+            openai: self.openai.or_else(|| others.openai.clone()),
+            ollama: self.ollama.or_else(|| others.ollama.clone()),
+        }
+    }
+
+    /// Whether they say where the model `spec` is.
+    fn name(&self, spec: &str) -> bool {
+        let named = match spec.split_once(':').map(|(form, _)| form) {
+            Some("anthropic") => &self.anthropic,
+            Some("openai" | "openai-chat") => &self.openai,
+            Some("ollama") => &self.ollama,
+            Some(_) | None => return false,
+        };
+        named.is_some()
+    }
+}
+
 /// Where the models of a session come from while it lives.
 pub trait Catalog: Send + Sync {
     /// The models on offer now, the process's own first. Never waits.
@@ -31,6 +65,17 @@ pub trait Catalog: Send + Sync {
     /// # Errors
     /// If there is no such model, or its key is missing.
     fn provider(&self, spec: &str) -> Result<Arc<dyn Provider>, ChooseError>;
+
+    /// The provider of the model `spec` at the address that an approved project names for it, with
+    /// the keys of this process; `None` if it names none.
+    fn at(
+        &self,
+        addresses: &Addresses,
+        spec: &str,
+    ) -> Option<Result<Arc<dyn Provider>, ChooseError>> {
+        let _ = (addresses, spec);
+        None
+    }
 
     /// The provider of the model `spec`, if it is among [`Catalog::options`].
     ///
@@ -107,6 +152,15 @@ impl Catalog for Models {
             return Ok(Arc::clone(&self.own));
         }
         self.sources.by_spec(spec)
+    }
+
+    fn at(
+        &self,
+        addresses: &Addresses,
+        spec: &str,
+    ) -> Option<Result<Arc<dyn Provider>, ChooseError>> {
+        let is_named = addresses.name(spec);
+        is_named.then(|| self.sources.at(addresses).by_spec(spec))
     }
 }
 

@@ -25,7 +25,7 @@ mod schema;
 mod secret;
 mod sources;
 
-pub use catalog::{Catalog, ModelOption, Models};
+pub use catalog::{Addresses, Catalog, ModelOption, Models};
 pub use choose::{Choice, ChooseError, ModelSettings, choose};
 pub use error::{ModelError, Wait};
 pub use model::{

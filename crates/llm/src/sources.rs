@@ -8,6 +8,7 @@ use reqwest::Url;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::catalog::Addresses;
 use crate::choose::{ChooseError, ModelSettings};
 use crate::dialect::Dialect;
 use crate::hosted::{Hosted, Place};
@@ -67,6 +68,22 @@ impl Sources {
             http: Arc::new(Http::new(&settings.limits, authorities)),
             limits: Arc::new(settings.limits),
         })
+    }
+
+    /// The same at other addresses, where there are some.
+    pub(crate) fn at(&self, addresses: &Addresses) -> Self {
+        let or = |named: &Option<String>, own: &Option<String>| named.clone().or(own.clone());
+        Self {
+            anthropic_base: or(&addresses.anthropic, &self.anthropic_base),
+            openai_base: or(&addresses.openai, &self.openai_base),
+            ollama_host: or(&addresses.ollama, &self.ollama_host),
+            spec: self.spec.clone(),
+            anthropic_key: self.anthropic_key.clone(),
+            openai_key: self.openai_key.clone(),
+            context_window: self.context_window,
+            limits: Arc::clone(&self.limits),
+            http: Arc::clone(&self.http),
+        }
     }
 
     /// The model that was asked for.

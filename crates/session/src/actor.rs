@@ -385,6 +385,7 @@ impl SessionActor {
     ) {
         let said = match answer {
             Answer::Selected(option) => Said::Option(option),
+            Answer::Explained { option, reason } => Said::Explained { option, reason },
             Answer::Said(words) => Said::Words(words),
             Answer::Filled(content) => Said::Form(content),
             Answer::Dismissed => Said::Nothing,

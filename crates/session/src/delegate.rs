@@ -303,6 +303,7 @@ impl Watch {
             outcome: domain::event::AnswerOutcome::Denied,
             option_id: None,
             by: None,
+            reason: None,
         };
         let answer = answer.unwrap_or_else(nobody);
         tracing::debug!(child = %self.child, outcome = ?answer.outcome, "a question was answered");

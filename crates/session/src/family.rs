@@ -51,6 +51,7 @@ pub(crate) struct ChildAnswer {
     pub(crate) outcome: AnswerOutcome,
     pub(crate) option_id: Option<String>,
     pub(crate) by: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// What a sub-agent has of the session that called it.
@@ -138,9 +139,11 @@ impl Hold {
 
     /// Passes on how a question ended.
     pub(crate) async fn answer(&self, question: PermissionId, answered: ChildAnswer) {
-        let answer = answered
-            .option_id
-            .map_or(Answer::Dismissed, Answer::Selected);
+        let answer = match (answered.option_id, answered.reason) {
+            (Some(option), Some(reason)) => Answer::Explained { option, reason },
+            (Some(option), None) => Answer::Selected(option),
+            (None, _) => Answer::Dismissed,
+        };
         let by = answered
             .by
             .map_or_else(PrincipalId::local, PrincipalId::new);

@@ -70,6 +70,13 @@ pub enum Accepted {
 pub enum Answer {
     /// The person chose an option.
     Selected(String),
+    /// The same, and why.
+    Explained {
+        /// The option.
+        option: String,
+        /// Why, in words for the model.
+        reason: String,
+    },
     /// The person answered in their own words.
     Said(String),
     /// The person filled in a form.

@@ -86,6 +86,12 @@ impl RecordingModel {
         }
     }
 
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// How many connections were made to it so far.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -1,4 +1,4 @@
-//! The official ACP clients that tests talk to, a language server, and the script that installs and runs them.
+//! The official ACP clients that tests talk to, language servers, and the script that installs and runs them.
 //!
 //! `scripts/peers.sh` owns where things are and what is missing; it takes a lock, so tests in
 //! many processes may ask at once. `FASTNESS_PEERS_DIR` moves the installation out of `target`.
@@ -16,6 +16,8 @@ pub enum Peer {
     Acpx,
     /// The language server `pylsp`, a program in its `bin`.
     Pylsp,
+    /// The language server `typescript-language-server`, a program in its `bin` that needs `node`.
+    TypeScriptServer,
     /// Tool servers of the MCP project, in TypeScript: they are only installed.
     McpNode,
     /// Such servers in Python, and what one more is made with.
@@ -33,6 +35,7 @@ impl Peer {
             Self::Python => "python",
             Self::Acpx => "acpx",
             Self::Pylsp => "pylsp",
+            Self::TypeScriptServer => "tsls",
             Self::McpNode => "mcp-node",
             Self::McpPython => "mcp-python",
             Self::McpConformance => "mcp-conformance",

@@ -27,8 +27,9 @@ mod grep;
 mod list;
 mod lsp;
 mod notebook_edit;
+mod preview;
 mod read;
-mod search;
+pub(crate) mod search;
 mod skill;
 mod slash_command;
 mod task;
@@ -36,6 +37,8 @@ mod todo;
 mod web_fetch;
 mod web_search;
 mod write;
+
+pub use preview::Preview;
 
 /// Every built-in tool.
 pub(crate) const ALL: &[&dyn Tool] = &[
@@ -56,6 +59,11 @@ pub(crate) const ALL: &[&dyn Tool] = &[
     &slash_command::SlashCommand,
     &task::Task,
 ];
+
+/// The names of all built-in tools.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|tool| tool.name())
+}
 
 /// The built-in tool called `name`.
 pub(crate) fn find(name: &str) -> Option<&'static dyn Tool> {
@@ -191,6 +199,12 @@ pub trait RunsOut: Send + Sync {
 pub trait RunsThere: Send + Sync {
     /// Does it. Dropped, it takes back what it asked of the client.
     fn run(&self, input: Value, there: There) -> Running;
+
+    /// What it would do to the client's file, if that takes a look at it.
+    fn preview(&self, input: &Value, roots: Arc<Roots>, seat: ClientSeat) -> Option<Preview> {
+        let _ = (input, roots, seat);
+        None
+    }
 }
 
 /// A call under way.

@@ -27,12 +27,13 @@ pub mod seen;
 pub mod shell;
 pub mod stamps;
 pub mod surroundings;
+mod tool_chains;
 mod toolbox;
 pub mod touched;
 pub mod web;
 
 pub use builtin::{
-    Found, Outcome, PersonQuestion, Question, Running, RunsAgents, RunsCommands, RunsHere,
-    RunsOnLibrary, RunsOut, RunsThere, Shown, TaskCall, There, Tool,
+    Found, Outcome, PersonQuestion, Preview, Question, Running, RunsAgents, RunsCommands, RunsHere,
+    RunsOnLibrary, RunsOut, RunsThere, Shown, TaskCall, There, Tool, names,
 };
 pub use toolbox::Toolbox;

@@ -7,12 +7,13 @@
 
 mod answers;
 mod connection;
+mod disk;
 mod frames;
 mod position;
 mod server;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +34,12 @@ use crate::shell::Shell;
 pub struct LanguageServers {
     servers: Arc<Mutex<HashMap<Key, mpsc::Sender<Order>>>>,
     patience: Duration,
+    commands: Arc<Commands>,
 }
+
+/// The operator's own commands, by [`Language::key`]: a program and its arguments, or nothing for a
+/// language that no server is to be started for.
+pub type Commands = BTreeMap<String, Vec<String>>;
 
 /// There is one server for each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -166,7 +172,21 @@ impl LanguageServers {
         Self {
             servers: Arc::default(),
             patience,
+            commands: Arc::default(),
         }
+    }
+
+    /// The same, with these commands for their languages.
+    #[must_use]
+    pub fn with_commands(self, commands: Commands) -> Self {
+        let commands = Arc::new(commands);
+        Self { commands, ..self }
+    }
+
+    /// The operator's own command for `language`, if there is one.
+    #[must_use]
+    pub fn command(&self, language: &Language) -> Option<&[String]> {
+        self.commands.get(language.key).map(Vec::as_slice)
     }
 
     /// Asks the server for `language`, which is started if it does not run. Dropped, it takes the

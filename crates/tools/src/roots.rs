@@ -17,10 +17,12 @@ mod attributes;
 mod leading;
 mod listing;
 mod searching;
+mod watch;
 mod writing;
 
 pub use listing::{BoundedText, Names};
 pub use searching::{Entry, EntryKind, SearchRoot};
+pub use watch::{Watch, Watched};
 pub use writing::{FileVersion, WriteError};
 
 use crate::seen::Seen;

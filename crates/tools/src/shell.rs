@@ -15,6 +15,7 @@ use crate::sandbox::{
     Bounds, Cage, Found, Grants, OURSELVES, Piped, PipedProgram, Sandbox, SandboxSettings,
     supervisor,
 };
+use crate::tool_chains;
 
 /// How commands run on the server. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -71,26 +72,9 @@ const PASSED_ON: &[&str] = &[
     "LANGUAGE",
     "TZ",
     "TMPDIR",
-    // Where tool chains live.
-    "CARGO_HOME",
-    "RUSTUP_HOME",
+    // What tool chains go by, besides where they live ([`tool_chains::DIRECTORIES`]).
     "RUSTUP_TOOLCHAIN",
-    "GOPATH",
-    "GOROOT",
-    "GOCACHE",
-    "GOMODCACHE",
-    "JAVA_HOME",
-    "GRADLE_USER_HOME",
-    "NVM_DIR",
-    "PNPM_HOME",
-    "PYENV_ROOT",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "RBENV_ROOT",
-    "GEM_HOME",
-    "GEM_PATH",
     "PKG_CONFIG_PATH",
-    "LD_LIBRARY_PATH",
     "CC",
     "CXX",
     "SSL_CERT_FILE",
@@ -258,7 +242,8 @@ impl Shell {
 fn scrubbed<'a>(variables: impl Iterator<Item = (&'a str, &'a str)>) -> Arc<[(String, String)]> {
     let passed_on = variables.filter(|(name, _)| {
         let is_language = name.starts_with("LC_") && name.len() < 32;
-        is_language || PASSED_ON.contains(name)
+        let is_harmless = PASSED_ON.contains(name) || tool_chains::DIRECTORIES.contains(name);
+        is_language || is_harmless
     });
     let own = passed_on.map(|(name, value)| (name.to_owned(), value.to_owned()));
     // Nobody is there who could use a better terminal.

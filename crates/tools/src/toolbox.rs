@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use domain::event::ToolKind;
-use domain::limits::CLIENT_TOOL_RESULT_BYTES_MAX;
+use domain::limits::{CLIENT_TOOL_RESULT_BYTES_MAX, edit_distance};
 use domain::{CallId, Permit};
 use serde_json::Value;
 
 use crate::agents::{Agents, Delegate};
 use crate::asks::Asks;
 use crate::builtin::{
-    self, Outcome, PersonQuestion, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary, RunsOut,
-    RunsThere, Shown, TaskCall, There, Tool,
+    self, Outcome, PersonQuestion, Preview, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary,
+    RunsOut, RunsThere, Shown, TaskCall, There, Tool,
 };
 use crate::client_side::discovery::{ClientTool, Discovered, ToolReply, ToolRequest};
 use crate::client_side::{ClientError, ClientSeat, Offers};
@@ -26,6 +26,12 @@ use crate::sandbox::{Grants, SandboxSettings};
 use crate::shell::{Shell, ShellCall};
 use crate::touched::{self, Touched};
 use crate::web::Web;
+
+/// Characters of a tool's name: more than any provider lets one have.
+const NAME_CHARS_MAX: usize = 128;
+
+/// How far a name may be from that of a tool to be taken for a slip.
+const TYPO_DISTANCE_MAX: usize = 2;
 
 /// The tools one turn can use, on the directories it may touch: with the client that prompted
 /// where it offers that, else on the server. Cheap to clone.
@@ -273,6 +279,25 @@ impl Toolbox {
         tool.described(&self.agents)
     }
 
+    /// What to say of a call of `name` if there is no such tool, and so nothing to ask about.
+    #[must_use]
+    pub fn missing(&self, name: &str) -> Option<String> {
+        if self.place(name).is_some() {
+            return None;
+        }
+        let mut known: Vec<&str> = self.tools().map(Tool::name).collect();
+        known.extend(self.client_tools().map(|tool| tool.name.as_str()));
+        known.extend(self.remote_tools().map(|tool| tool.name.as_str()));
+        // A name that no tool could have is no slip.
+        let known = known.into_iter().filter(|_| name.len() <= NAME_CHARS_MAX);
+        let near = known.map(|known| (edit_distance(name, known), known));
+        let near = near.filter(|(distance, _)| *distance <= TYPO_DISTANCE_MAX);
+        let hint = near
+            .min()
+            .map(|(_, known)| format!(" Did you mean {known}?"));
+        Some(no_such_tool(name, &hint.unwrap_or_default()))
+    }
+
     /// Every tool that can run.
     pub fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
         let can_run = |tool: &&dyn Tool| self.place(tool.name()).is_some();
@@ -302,10 +327,32 @@ impl Toolbox {
             Some(tool) if tool.only_looks() => tool.show(input, &self.roots),
             // What changes a file is shown beside what stands there now, and disks block.
             Some(tool) => {
+                let preview = self.preview(name, input);
                 let (input, roots) = (input.clone(), Arc::clone(&self.roots));
                 let shown = tokio::task::spawn_blocking(move || tool.show(&input, &roots));
-                shown.await.unwrap_or_else(|_| unknown())
+                let shown = shown.await.unwrap_or_else(|_| unknown());
+                match preview {
+                    Some(preview) => Shown {
+                        content: preview.await.into_iter().collect(),
+                        ..shown
+                    },
+                    None => shown,
+                }
             }
+        }
+    }
+
+    /// What a call would change there, if the client has to be asked.
+    fn preview(&self, name: &str, input: &Value) -> Option<Preview> {
+        match self.place(name)? {
+            Place::There(tool, seat) => tool.preview(input, Arc::clone(&self.roots), seat),
+            Place::Here(_)
+            | Place::Out(..)
+            | Place::Library(_)
+            | Place::Shell(..)
+            | Place::Agent(..)
+            | Place::Client(..)
+            | Place::Remote(_) => None,
         }
     }
 
@@ -337,7 +384,7 @@ impl Toolbox {
     pub async fn run(&self, permit: Permit, name: &str, input: Value) -> Outcome {
         let roots = Arc::clone(&self.roots);
         match self.place(name) {
-            None => Outcome::failed(format!("There is no tool called {name}.")),
+            None => Outcome::failed(no_such_tool(name, "")),
             Some(Place::There(tool, seat)) => {
                 let call = seat.shown_call(permit.call());
                 tool.run(input, There { call, roots, seat }).await
@@ -465,6 +512,11 @@ impl Toolbox {
             .map(ClientSeat::offers)
             .unwrap_or_default()
     }
+}
+
+fn no_such_tool(name: &str, hint: &str) -> String {
+    let name = builtin::one_line(&name.chars().take(NAME_CHARS_MAX).collect::<String>());
+    format!("There is no tool called {name}.{hint}")
 }
 
 /// Has the client run a tool of its own.

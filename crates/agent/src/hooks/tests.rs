@@ -29,6 +29,7 @@ async fn run(hook: &Hook) -> Ran {
         is_local: true,
         operator: Arc::default(),
         hidden: Vec::new(),
+        agent: None,
     };
     let mut fields = Map::new();
     fields.insert("toolName".to_owned(), json!("bash"));

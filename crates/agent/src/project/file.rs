@@ -160,7 +160,12 @@ impl ProjectFile {
 
 fn setting_line(table: &str, key: &str, value: &Value) -> String {
     let value = serde_json::to_string(value).unwrap_or_default();
-    line(&format!("set {table}.{key} to {value}"))
+    // Who approves it sends more than questions there.
+    let with = match (table, key) {
+        ("models", "anthropic_base_url" | "openai_base_url") => " (and send your key there)",
+        _ => "",
+    };
+    line(&format!("set {table}.{key} to {value}{with}"))
 }
 
 fn hook_line(hook: &Hook) -> String {

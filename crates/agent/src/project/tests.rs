@@ -51,6 +51,7 @@ impl World {
                 ..Operator::default()
             }),
             hidden: vec![self.root.join("data")],
+            agent: None,
         }
     }
 

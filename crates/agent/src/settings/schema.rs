@@ -70,6 +70,13 @@ const KNOWN: &[Known] = &[
         trust: Trust::Operator,
     },
     Known {
+        table: "lsp",
+        // The languages are known where they are read.
+        form: Form::Open,
+        keys: &[],
+        trust: Trust::Operator,
+    },
+    Known {
         table: "mcp",
         form: Form::Named,
         keys: super::mcp::KEYS,

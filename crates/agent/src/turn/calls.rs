@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use super::hooked::Prepared;
 use super::{Stopped, Turn, unless_cancelled};
 use crate::permissions::{Call, Ruled};
-use crate::report::{Finished, Proposal, Report, Verdict};
+use crate::report::{Finished, Proposal, Refusal, Report, Verdict};
 
 /// A call on its way to its verdict.
 struct Proposed {
@@ -73,8 +73,11 @@ impl Turn {
                 refused,
                 context,
             } = self.before_tool(call).await?;
+            let no_tool = || self.toolbox.missing(&call.name).map(Refusal::NoTool);
+            let refused = refused.map(Refusal::Hook).or_else(no_tool);
             let (verdict, judged) = oneshot::channel();
-            let shown = self.toolbox.show(&call.name, &call.input).await;
+            let showing = self.toolbox.show(&call.name, &call.input);
+            let shown = unless_cancelled(&self.cancel, showing).await?;
             let ruled = self.rule_on(&call).await;
             let is_uncontained = self.toolbox.runs_uncontained(&call.name).await;
             let question = self.toolbox.question(&call.name, &call.input);

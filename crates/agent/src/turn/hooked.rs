@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use domain::event::{HookPoint, MessageKind};
 use domain::limits::{HOOK_TEXT_BYTES_MAX, STOP_BLOCKS_MAX};
-use llm::{Chunk, Message, ToolCall};
+use llm::{ChooseError, Chunk, Message, ToolCall};
 use serde_json::{Map, Value, json};
 use tools::Outcome;
 use tools::library::Expanded;
 use tools::sandbox::Grants;
 
 use super::compact::Why;
-use super::{Stopped, Turn, overhead, specs, unless_cancelled};
+use super::{OtherModels, Stopped, Turn, overhead, specs, unless_cancelled};
 use crate::hooks;
+use crate::project::Project;
 use crate::report::{Note, Report};
 
 /// Whether the turn goes on.
@@ -49,7 +50,7 @@ impl Turn {
         for text in self.view.news(&project) {
             self.report(Report::Note(Note::Told(text))).await?;
         }
-        self.take_model(project.model.as_deref()).await?;
+        self.take_model(&project).await?;
         let library = Arc::clone(&project.library);
         let toolbox = self.toolbox.clone().with_library(library);
         let toolbox = toolbox.with_agents(project.agents.clone());
@@ -90,22 +91,51 @@ impl Turn {
         Ok(())
     }
 
-    /// Goes on with the model that the project has for its sessions, if this one has none yet. From
-    /// then on it is the session's own.
-    async fn take_model(&mut self, wanted: Option<&str>) -> Result<(), Stopped> {
-        let (Some(catalog), Some(spec)) = (self.catalog.take(), wanted) else {
+    /// Goes on with the model that the project has for its sessions, if this one has none yet, and
+    /// at the address that the project names.
+    async fn take_model(&mut self, project: &Project) -> Result<(), Stopped> {
+        let OtherModels {
+            catalog,
+            spec,
+            takes_project_model,
+        } = self.models.clone();
+        let Some(catalog) = catalog else {
             return Ok(());
         };
-        // Only what is on offer anyway: a project names no files and no servers.
-        match catalog.offered(spec) {
+        let wanted = project.model.clone().filter(|_| takes_project_model);
+        let spec = wanted.as_ref().unwrap_or(&spec);
+        let provider = match catalog.at(&project.addresses, spec) {
+            Some(Ok(provider)) => {
+                let model = std::mem::replace(&mut self.model, provider.open());
+                self.own_model = Some(model);
+                return self.chose(wanted).await;
+            }
+            Some(Err(error)) => Err(error),
+            // Only what is on offer anyway: such a project names no files and no servers.
+            None if wanted.is_some() => catalog.offered(spec),
+            None => return Ok(()),
+        };
+        match provider {
             Ok(provider) => {
                 self.model = provider.open();
-                self.report(Report::Model(spec.to_owned())).await
+                self.chose(wanted).await
             }
-            Err(_) => {
+            Err(ChooseError::NotOffered) => {
                 let text = format!("The project's model {spec} is not on offer here");
                 self.report(Report::Note(Note::Told(text))).await
             }
+            Err(error) => {
+                let text = format!("The project's address for {spec} is not used: {error}");
+                self.report(Report::Note(Note::Told(text))).await
+            }
+        }
+    }
+
+    /// From now on the session has this model, if it is another one.
+    async fn chose(&mut self, spec: Option<String>) -> Result<(), Stopped> {
+        match spec {
+            Some(spec) => self.report(Report::Model(spec)).await,
+            None => Ok(()),
         }
     }
 

@@ -14,8 +14,8 @@ const OPEN_CALLS_MAX: usize = 1_024;
 pub(super) struct Tally {
     open: HashMap<String, Open>,
     denied: usize,
-    /// The tool of the first call that was denied, for the hint.
-    denied_tool: Option<String>,
+    /// The rule that would have permitted the first call that was denied, for the hint.
+    wanted_rule: Option<String>,
     /// Calls that ended in any other way.
     others: usize,
 }
@@ -33,6 +33,8 @@ pub(super) enum Ending {
 struct Open {
     call: ToolCall,
     denial: Denial,
+    /// The rule that would have permitted it.
+    wanted_rule: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +47,12 @@ enum Denial {
 impl Tally {
     pub(super) fn started(&mut self, call: ToolCall) {
         if self.open.len() < OPEN_CALLS_MAX {
-            let denial = Denial::None;
-            self.open.insert(call.id.clone(), Open { call, denial });
+            let open = Open {
+                call,
+                denial: Denial::None,
+                wanted_rule: None,
+            };
+            self.open.insert(open.call.id.clone(), open);
         }
     }
 
@@ -55,11 +61,13 @@ impl Tally {
         let ending = ending(&change)?;
         let call = self.whole(&change);
         let open = self.open.remove(&change.id);
-        let denial = open.map_or(Denial::None, |open| open.denial);
+        let (denial, rule) =
+            open.map_or((Denial::None, None), |open| (open.denial, open.wanted_rule));
         match (ending, denial) {
             (Ending::Denied, Denial::None | Denial::ByRules) | (_, Denial::ByRules) => {
                 self.denied += 1;
-                self.denied_tool = self.denied_tool.take().or_else(|| call.name.clone());
+                let rule = rule.or_else(|| call.name.clone());
+                self.wanted_rule = self.wanted_rule.take().or(rule);
             }
             (_, Denial::ByPerson | Denial::None) => self.others += 1,
         }
@@ -83,12 +91,13 @@ impl Tally {
         whole
     }
 
-    pub(super) fn denied_by_rules(&mut self, call: &ToolCall) {
-        self.deny(call, Denial::ByRules);
+    /// No rule permitted it; `rule` would have.
+    pub(super) fn denied_by_rules(&mut self, call: &ToolCall, rule: Option<&str>) {
+        self.deny(call, Denial::ByRules, rule);
     }
 
     pub(super) fn denied_by_person(&mut self, call: &ToolCall) {
-        self.deny(call, Denial::ByPerson);
+        self.deny(call, Denial::ByPerson, None);
     }
 
     /// Whether the turn called tools and a rule would have been needed for each of the calls.
@@ -99,16 +108,17 @@ impl Tally {
     /// What to say when that is so.
     pub(super) fn refusal(&self) -> Failure {
         let failure = Failure::refused("every tool call was denied, because no rule allows it");
-        match &self.denied_tool {
-            Some(tool) => failure.hint(format!("permit it with --allow {tool}")),
+        match &self.wanted_rule {
+            Some(rule) => failure.hint(format!("permit it with --allow {rule}")),
             None => failure.hint("permit tools with --allow RULE"),
         }
     }
 
-    fn deny(&mut self, call: &ToolCall, denial: Denial) {
+    fn deny(&mut self, call: &ToolCall, denial: Denial, rule: Option<&str>) {
         self.started(call.clone());
         if let Some(open) = self.open.get_mut(&call.id) {
             open.denial = denial;
+            open.wanted_rule = rule.map(str::to_owned);
         }
     }
 }
@@ -151,7 +161,7 @@ mod tests {
         let mut tally = Tally::default();
         assert!(!tally.is_all_denied());
         tally.started(call("1"));
-        tally.denied_by_rules(&call("1"));
+        tally.denied_by_rules(&call("1"), None);
         assert!(!tally.is_all_denied(), "it has not ended");
         let (whole, ending) = tally
             .changed(change("1", "failed", Some("denied")))
@@ -183,7 +193,7 @@ mod tests {
         tally.started(call("1"));
         tally.changed(change("1", "failed", Some("denied")));
         tally.started(call("2"));
-        tally.denied_by_rules(&call("2"));
+        tally.denied_by_rules(&call("2"), None);
         let (_, ending) = tally.changed(change("2", "failed", None)).unwrap();
         assert_eq!(ending, Ending::Denied);
         assert!(tally.is_all_denied());

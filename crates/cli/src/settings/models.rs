@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use domain::Limits;
-use llm::ModelSettings;
+use llm::{Addresses, ModelSettings};
 
 use super::Environment;
 use super::file::ConfigFile;
@@ -20,24 +20,31 @@ pub(super) fn resolve(
     limits: &Limits,
 ) -> anyhow::Result<ModelSettings> {
     let set = &file.settings().models;
-    let value = |name, set: &Option<String>| {
-        let value = environment.value(name).map(str::to_owned);
-        value.or_else(|| set.clone())
-    };
+    let addresses = addresses(environment).or(&set.addresses());
     let key = |name| environment.value(name).map(llm::Secret::new);
     let spec = flag.or(environment.value("FASTNESS_MODEL"));
     let spec = spec.or(set.default.as_deref());
     Ok(ModelSettings {
         spec: spec.map(str::to_owned),
         anthropic_key: key("ANTHROPIC_API_KEY"),
-        anthropic_base: value("ANTHROPIC_BASE_URL", &set.anthropic_base_url),
+        anthropic_base: addresses.anthropic,
         openai_key: key("OPENAI_API_KEY"),
-        openai_base: value("OPENAI_BASE_URL", &set.openai_base_url),
-        ollama_host: value("OLLAMA_HOST", &set.ollama_host),
+        openai_base: addresses.openai,
+        ollama_host: addresses.ollama,
         context_window: context_window(environment, file)?,
         ca_file: ca_file(environment, file)?,
         limits: limits.clone(),
     })
+}
+
+/// Where models are by the environment.
+pub(super) fn addresses(environment: &Environment) -> Addresses {
+    let value = |name| environment.value(name).map(str::to_owned);
+    Addresses {
+        anthropic: value("ANTHROPIC_BASE_URL"),
+        openai: value("OPENAI_BASE_URL"),
+        ollama: value("OLLAMA_HOST"),
+    }
 }
 
 fn context_window(environment: &Environment, file: &ConfigFile) -> anyhow::Result<Option<u64>> {

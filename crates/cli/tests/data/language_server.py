@@ -120,8 +120,15 @@ def main():
         how = mood()
         if method == "textDocument/didOpen":
             text[document] = params["textDocument"]["text"]
+            if how == "says it once":
+                told = {"uri": document, "diagnostics": [{**location(document), "message": "old"}]}
+                send({"method": "textDocument/publishDiagnostics", "params": told})
         elif method == "textDocument/didChange":
             text[document] = params["contentChanges"][0]["text"]
+        elif method == "workspace/didChangeWatchedFiles":
+            with open(WORKSPACE / "changes", "a") as changes:
+                for change in params["changes"]:
+                    print(change["uri"].rsplit("/", 1)[1], change["type"], file=changes)
         elif method == "exit":
             sys.exit(0)
         if "id" not in message:

@@ -126,12 +126,25 @@ async fn what_no_rule_allows_is_denied_with_exit_code_3() {
     let script = || {
         Script::new()
             .call([tool("write", json!({"path": "a.txt", "content": "x"}))])
-            .call([say("end")])
+            .call([say("${result}")])
     };
     let home = Home::new(binary(), script());
     let denied = ask(&home, &["write it"]).await;
     assert_eq!(denied.status.code(), Some(3));
     assert_eq!(home.read("a.txt"), None);
+    // The model is told what happened, and both are told what would have helped.
+    let rule = "--allow 'write(a.txt)'";
+    let told = text(&denied);
+    assert!(
+        told.contains("No rule allows it") && told.contains(rule),
+        "{told}"
+    );
+    assert!(!told.contains("person"), "nobody was asked: {told}");
+    let hint = String::from_utf8_lossy(&denied.stderr).into_owned();
+    assert!(hint.contains(rule), "{hint}");
+    let narrow = ask(&home, &["write it", "--allow", "write(a.txt)"]).await;
+    assert_eq!(narrow.status.code(), Some(0), "the rule that was named");
+    std::fs::remove_file(home.workspace().join("a.txt")).unwrap();
     let allowed = ask(&home, &["write it", "--allow", "write"]).await;
     assert_eq!(allowed.status.code(), Some(0));
     assert_eq!(home.read("a.txt").as_deref(), Some("x"));

@@ -89,6 +89,8 @@ async fn b_06_a_turn_uses_the_clients_files_and_terminal_while_other_requests_ar
     );
     // The reader is free while the turn waits for this client.
     client.call("session/list", json!({})).await.unwrap();
+    // It is asked again for what the write would change, which is nothing yet.
+    client.on_request("fs/read_text_file", Reply::Result(json!({"content": ""})));
     client
         .answer(&read, Ok(json!({"content": "unsaved\n"})))
         .await;

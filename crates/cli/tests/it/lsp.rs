@@ -166,6 +166,35 @@ async fn d_05_lsp_tells_what_a_real_language_server_knows() {
 }
 
 #[tokio::test]
+async fn d_05_lsp_tells_what_the_server_for_typescript_knows_also_of_files_that_a_command_made() {
+    let installed = testkit::peers::ensure(Peer::TypeScriptServer);
+    let used = json!({"operation": "definitions", "path": "main.ts", "line": 2, "column": 13});
+    let wrong = json!({"operation": "diagnostics", "path": "main.ts"});
+    let make = "printf 'export function twice(n: number) { return 2 * n }\\n' > other.ts";
+    let script = Script::new()
+        .call([tool("lsp", wrong)])
+        .call([tool("bash", json!({"command": make}))])
+        .call([tool("lsp", used)])
+        .call([say("done")]);
+    // It needs `node`, which is somewhere on our own path.
+    let own = std::env::var_os("PATH").unwrap().into_string().unwrap();
+    let path = format!("{}:{own}", installed.join("bin").display());
+    let home = Home::new(binary(), script).env("PATH", path);
+    home.write("tsconfig.json", "{}");
+    home.write(
+        "main.ts",
+        "import { twice } from \"./other\"\nconsole.log(twice(2))\n",
+    );
+    let server = Program::serve_in(home).await;
+    let told = play(&server).await;
+    for (status, text) in &told {
+        assert_eq!(status, "completed", "{text}");
+    }
+    assert!(told[0].1.contains("./other"), "{}", told[0].1);
+    assert!(told[2].1.starts_with("other.ts:1:17:"), "{}", told[2].1);
+}
+
+#[tokio::test]
 async fn d_05_lsp_asks_once_and_starts_its_server_once() {
     let calls = [
         at("definitions", 2, 5),
@@ -368,4 +397,87 @@ async fn d_05_a_server_that_hangs_holds_no_turn_and_is_started_anew() {
 
 fn is_filled(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.len() > 0)
+}
+
+#[tokio::test]
+async fn d_05_a_server_of_the_operator_s_own_is_used_and_one_can_be_turned_off() {
+    let symbols = |path: &str| json!({"operation": "symbols", "path": path});
+    let script = asking([symbols("main.py"), symbols("main.go")]);
+    let home = Home::new(binary(), script);
+    home.write("main.py", "x = 1\n");
+    home.write("main.go", "package main\n");
+    // Neither on the path nor in anything that a sandbox shows.
+    let program = home.user_dir().join(".own/bin/mine");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::write(&program, SERVER).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    configure(
+        &home,
+        &format!("[lsp]\npython = [{program:?}, \"--mine\"]\ngo = []\n"),
+    );
+    let server = Program::serve_in(home.env("PATH", "/usr/bin:/bin")).await;
+    let told = play(&server).await;
+    assert_eq!(told[0].0, "completed", "{}", told[0].1);
+    assert_eq!(told[1].0, "failed");
+    assert!(told[1].1.contains("the settings say so"), "{}", told[1].1);
+}
+
+#[tokio::test]
+async fn d_05_a_server_is_found_through_a_link_to_a_directory_that_is_not_shown() {
+    let home = Home::new(binary(), asking([at("definitions", 1, 1)]));
+    home.write("main.py", "x = 1\n");
+    let (real, link) = (
+        home.user_dir().join(".own/real"),
+        home.user_dir().join(".own/link"),
+    );
+    std::fs::create_dir_all(&real).unwrap();
+    std::fs::write(real.join("pylsp"), SERVER).unwrap();
+    std::fs::set_permissions(real.join("pylsp"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("real", &link).unwrap();
+    let path = format!("{}:/usr/bin:/bin", link.display());
+    let server = Program::serve_in(home.env("PATH", path)).await;
+    let told = play(&server).await;
+    assert_eq!(told[0].0, "completed", "{}", told[0].1);
+}
+
+#[tokio::test]
+async fn d_05_a_server_is_told_which_files_tools_and_commands_have_changed() {
+    let script = Script::new()
+        .call([tool("lsp", at("definitions", 1, 1))])
+        .call([tool(
+            "write",
+            json!({"path": "by_tool.py", "content": "y = 2\n"}),
+        )])
+        .call([tool(
+            "bash",
+            json!({"command": "rm gone.py; echo 'z = 33' > main.py"}),
+        )])
+        .call([tool("lsp", at("definitions", 1, 1))])
+        .call([say("done")]);
+    let server = serve(script, "good").await;
+    server.home().write("gone.py", "");
+    let told = play(&server).await;
+    assert!(
+        told.iter().all(|(status, _)| status == "completed"),
+        "{told:?}"
+    );
+    let changes = server.home().read("changes").unwrap();
+    for change in ["by_tool.py 1", "main.py 2", "gone.py 3"] {
+        assert!(
+            changes.lines().any(|line| line == change),
+            "{change}: {changes}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn d_05_problems_that_a_server_told_of_stand_until_it_tells_of_others() {
+    let problems = json!({"operation": "diagnostics", "path": "main.py"});
+    let script = asking([problems.clone(), problems]);
+    let server = serve(script, "says it once").await;
+    let told = play(&server).await;
+    assert_eq!(told[0].0, "completed", "{}", told[0].1);
+    assert!(told[0].1.contains("old"), "{}", told[0].1);
+    assert_eq!(told[1], told[0]);
+    assert_eq!(starts(&server).len(), 1);
 }

@@ -467,3 +467,28 @@ async fn d_04_rules_hold_for_sub_agents_too() {
         std::fs::remove_file(server.home().workspace().join("b")).unwrap();
     }
 }
+
+#[tokio::test]
+async fn d_04_a_tool_that_is_not_there_is_a_failed_call_that_nobody_is_asked_about() {
+    let script = calls(&[
+        ("raed", json!({"path": "a"})),
+        ("mcp__gone__tool", json!({})),
+        ("x\n\u{1b}[31m", json!({})),
+    ]);
+    let server = serve(script, "").await;
+    let mut client = client(&server, Choice::Allow).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "go").await;
+    assert!(client.requests().is_empty(), "nobody is asked");
+    let home = server.home();
+    assert!(events(home, &session, "permission.asked").is_empty());
+    assert_eq!(outcomes(home, &session), ["failed", "failed", "failed"]);
+    let results = events(home, &session, "tool.result");
+    let texts = results
+        .iter()
+        .map(|result| result["text"].as_str().unwrap());
+    let texts: Vec<&str> = texts.collect();
+    assert_eq!(texts[0], "There is no tool called raed. Did you mean read?");
+    assert_eq!(texts[1], "There is no tool called mcp__gone__tool.");
+    assert!(!texts[2].contains(['\n', '\u{1b}']), "{}", texts[2]);
+}

@@ -460,3 +460,44 @@ async fn a_project_s_model_answers_once_approved_unless_one_was_named_for_the_se
     client.prompt(&session, "go").await;
     assert_eq!(asked(), (2, 2), "a model was named");
 }
+
+#[tokio::test]
+async fn a_project_s_address_for_models_counts_once_approved_and_only_as_long() {
+    let (own, theirs) = (RecordingModel::start().await, RecordingModel::start().await);
+    // By the operator's file: the environment would count more than a project.
+    let home = Home::new(binary(), json!([])).model(Speech::OpenAiChat.model());
+    let home = home.env("OPENAI_API_KEY", "operators-key");
+    let base =
+        |model: &RecordingModel| format!("[models]\nopenai_base_url = \"{}\"\n", model.url());
+    configure(&home, &base(&own));
+    home.write("fastness.toml", &base(&theirs));
+    let server = Program::serve_in(home).await;
+    let asked = || (own.requests().len(), theirs.requests().len());
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (1, 0), "nobody has approved it");
+    let (text, _) = run(server.home(), "approve", &["--yes"]).await;
+    assert!(text.contains("send your key there"), "{text}");
+    client.prompt(&session, "go").await;
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (1, 2));
+    let revoked = run(server.home(), "approve", &["--revoke"]).await;
+    assert_eq!(revoked.1, Some(0), "{}", revoked.0);
+    client.prompt(&session, "go").await;
+    assert_eq!(asked(), (2, 2), "the approval is gone");
+}
+
+#[tokio::test]
+async fn what_the_environment_says_of_models_counts_more_than_an_approved_project() {
+    let (own, theirs) = (RecordingModel::start().await, RecordingModel::start().await);
+    let home = own.home(binary());
+    let theirs_at = format!("[models]\nopenai_base_url = \"{}\"\n", theirs.url());
+    home.write("fastness.toml", &theirs_at);
+    run(&home, "approve", &["--yes"]).await;
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "go").await;
+    assert_eq!((own.requests().len(), theirs.requests().len()), (1, 0));
+}

@@ -2,7 +2,6 @@
 //! and nothing of what it would have read. The same calls do all that when they are allowed.
 
 use serde_json::{Value, json};
-use testkit::model::RecordingModel;
 use testkit::script::{Script, say, tool};
 use testkit::{AcpClient, Choice, Home, Program};
 use tokio::sync::mpsc;
@@ -230,7 +229,16 @@ async fn d_04_the_same_calls_do_what_they_say_once_they_are_allowed() {
     assert!(home.read("n.ipynb").unwrap().contains('2'));
     assert_eq!(story.connections, 2, "one fetch, one search");
     assert_eq!(story.events("plan.updated").len(), 1);
-    for (tool, _, text) in story.outcomes() {
+    let outcomes = story.outcomes();
+    assert_eq!(outcomes.len(), table("").len());
+    for (tool, status, text) in outcomes {
+        // The page that is found is no answer of a search engine.
+        let expected = if tool == "web_search" {
+            "failed"
+        } else {
+            "completed"
+        };
+        assert_eq!(status, expected, "{tool}: {text}");
         let reads = [
             "read",
             "list",
@@ -246,21 +254,10 @@ async fn d_04_the_same_calls_do_what_they_say_once_they_are_allowed() {
     }
 }
 
-#[tokio::test]
-async fn d_04_every_tool_that_a_model_is_offered_has_its_row() {
-    let model = RecordingModel::start().await;
-    let home = model.home(binary());
-    furnish(&home);
-    let server = Program::serve_in(home).await;
-    let mut client = AcpClient::connect_ws(&server).await;
-    let session = client.new_session().await;
-    client.prompt(&session, "go").await;
-    let request = &model.requests()[0];
-    let offered = request["tools"].as_array().unwrap();
+#[test]
+fn d_04_every_tool_that_there_is_has_its_row() {
     let rows = table("");
-    assert!(offered.len() > 10, "{request}");
-    for tool in offered {
-        let name = tool["function"]["name"].as_str().unwrap();
+    for name in tools::names() {
         let has_row = rows.iter().any(|(row, ..)| *row == name);
         assert!(has_row, "{name} has no row");
     }

@@ -426,3 +426,26 @@ async fn d_05_a_project_s_agents_count_once_they_are_approved_as_they_are() {
     let text = ask().await;
     assert!(text.contains("There is no agent called scout"), "{text}");
 }
+
+#[tokio::test]
+async fn d_07_hooks_of_a_sub_agent_are_told_which_agent_works() {
+    let agent = Script::new().call([reads("a.txt")]).call([say("done")]);
+    let script = giving([json!({"prompt": "find it"})]).agent("general", agent);
+    let home = Home::new(binary(), script);
+    home.write("a.txt", "treasure");
+    let note = crate::hooks::hook("PreToolUse", "cat >> heard; echo >> heard");
+    crate::hooks::configure(&home, &note);
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.on_permission(Choice::Allow);
+    let session = client.new_session().await;
+    client.prompt(&session, "go").await;
+    let heard = server.home().read("heard").unwrap();
+    let heard = heard.lines().filter(|line| !line.is_empty());
+    let heard: Vec<Value> = heard
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told = |index: usize| (&heard[index]["toolName"], &heard[index]["agent"]);
+    assert_eq!(told(0), (&json!("task"), &Value::Null), "the person's own");
+    assert_eq!(told(1), (&json!("read"), &json!("general")));
+}

@@ -62,3 +62,17 @@ pub const LSP_SHOWN_BYTES_MAX: usize = 32 * 1024;
 
 /// Levels of symbols within symbols that are shown: code is not deeper.
 pub const LSP_SYMBOL_DEPTH_MAX: usize = 16;
+
+/// How long a server is waited for that has told of a document's problems before: some say nothing
+/// when there is nothing new.
+pub const LSP_NOTHING_NEW_TIME: Duration = Duration::from_secs(5);
+
+/// Files whose changes a server is told of: looking at so many takes a moment, and it is done before
+/// every question.
+pub const LSP_WATCHED_FILES_MAX: usize = 20_000;
+
+/// Changes that a server is told of at once: one that many files changed for reads them anyway.
+pub const LSP_CHANGES_MAX: usize = 1_000;
+
+/// Words of a command for a language server: a program and its arguments.
+pub const LSP_WORDS_MAX: usize = 32;

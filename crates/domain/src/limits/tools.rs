@@ -133,6 +133,12 @@ pub const QUESTION_OPTION_BYTES_MAX: usize = 512;
 /// Bytes of a person's answer that are kept: a long letter.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of a client's reason for an answer: a sentence or two, which the model reads.
+pub const ANSWER_REASON_BYTES_MAX: usize = 1024;
+
+/// How long a client may take to say what a file holds that is only shown: a person waits to be asked.
+pub const CLIENT_PREVIEW_TIME: Duration = Duration::from_secs(2);
+
 /// Tools of its own that a client may bring: each stands in every call of the model.
 pub const CLIENT_TOOLS_MAX: usize = 64;
 

@@ -50,6 +50,7 @@ fn hub_of(url: String) -> Arc<Hub> {
         url,
         headers: Vec::new(),
         speech: Speech::Streamable,
+        client: None,
     };
     let named = ToolServer::new("s", ServerWay::Url(at), NamedBy::Operator);
     let guard = Guard::new(Policy::default()).unwrap();

@@ -69,8 +69,13 @@ impl Asked {
                 PermissionReply::Selected(option) if options.contains(&option) => {
                     session::Answer::Selected(option)
                 }
+                PermissionReply::Explained { option, reason } if options.contains(&option) => {
+                    session::Answer::Explained { option, reason }
+                }
                 PermissionReply::Cancelled => session::Answer::Dismissed,
-                PermissionReply::Selected(_) | PermissionReply::Invalid => session::Answer::Unable,
+                PermissionReply::Selected(_)
+                | PermissionReply::Explained { .. }
+                | PermissionReply::Invalid => session::Answer::Unable,
             },
             Way::Form => filled_in(acp::form_reply(result)),
             Way::ServerForm => filled_in(acp::server_form_reply(result)),

@@ -354,6 +354,7 @@ impl Caller {
                 outcome: answered.outcome,
                 option_id: answered.option_id.clone(),
                 by: answered.by.clone(),
+                reason: answered.reason.clone(),
             });
         }
     }

@@ -40,6 +40,7 @@ impl SessionActor {
         live_meta: LiveMeta,
     ) -> Self {
         let patience = engine.limits.lsp;
+        let commands = engine.operator.settings.lsp.clone();
         Self {
             id,
             resume: ResumeFile::new(engine.store.clone(), id),
@@ -69,7 +70,7 @@ impl SessionActor {
             system: None,
             conversation: None,
             seen: agent::Seen::default(),
-            languages: agent::LanguageServers::new(patience),
+            languages: agent::LanguageServers::new(patience).with_commands(commands),
             verdicts: HashMap::new(),
             unable: HashMap::new(),
             question_deadlines: HashMap::new(),

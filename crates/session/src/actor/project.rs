@@ -22,6 +22,7 @@ impl SessionActor {
             is_local: state.is_some_and(|state| *state.owner() == PrincipalId::local()),
             operator: self.engine.operator.clone(),
             hidden: self.engine.hidden.clone(),
+            agent: self.role().map(|role| role.agent.name.clone()),
         });
         self.view = Some(view.clone());
         view

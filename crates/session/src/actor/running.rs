@@ -6,8 +6,8 @@ use std::sync::Arc;
 use agent::client_side::ClientSeat;
 use agent::project::Moment;
 use agent::prompt::{self, Surroundings};
-use agent::turn::{self, Room, TurnInput};
-use agent::{Budget, Catalog, Conversation, Model, Proposal, Report, Shell, Toolbox, Web};
+use agent::turn::{self, OtherModels, Room, TurnInput};
+use agent::{Budget, Conversation, Model, Proposal, Report, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
@@ -70,7 +70,7 @@ impl SessionActor {
             model,
             system,
             toolbox,
-            catalog: self.catalog_for(&open.state),
+            models: self.other_models(&open.state),
             budget: Budget::new(&limits, open.state.usage().tokens()),
             room: Room {
                 window: (limits.context_window > 0).then_some(limits.context_window),
@@ -98,12 +98,17 @@ impl SessionActor {
         });
     }
 
-    /// Where a project's model may come from: from nowhere once the session has one of its own, or
-    /// if the operator has named one for all of them.
-    fn catalog_for(&self, state: &SessionState) -> Option<Arc<dyn Catalog>> {
+    /// Where a project's model comes from, and one at an address of it. A session that has a model of
+    /// its own, or whose operator has named one for all, takes no other from a project.
+    fn other_models(&self, state: &SessionState) -> OtherModels {
         let is_named = self.engine.operator.is_model_named;
         let is_open = state.model().is_none() && !state.is_child();
-        (is_open && !is_named).then(|| Arc::clone(&self.engine.catalog))
+        let own = self.engine.provider.label();
+        OtherModels {
+            catalog: Some(Arc::clone(&self.engine.catalog)),
+            spec: state.model().unwrap_or(own).to_owned(),
+            takes_project_model: is_open && !is_named,
+        }
     }
 
     /// A new model as the session has it chosen. One that is no longer on offer, as after a restart

@@ -1,7 +1,7 @@
 //! What can be asked of a session, and why it may refuse.
 
 use agent::permissions::Ruled;
-use agent::{Note, PersonQuestion};
+use agent::{Note, PersonQuestion, Refusal};
 use domain::event::{
     ChildLinked, Compaction, PermissionAsked, PlanEntry, QuestionAsked, ToolKind, ToolLocation,
     ToolResult, Usage, UsagePurpose,
@@ -121,7 +121,7 @@ pub struct Proposed {
     /// What rules say of it.
     pub ruled: Ruled,
     /// Why it must not run, whatever the rules say.
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
     /// Whether a person decides, whatever the rules allow: nothing would contain it.
     pub is_uncontained: bool,
     /// What it asks a person, who then gives its outcome.

@@ -2,10 +2,10 @@
 
 use agent::Note;
 use domain::event::{
-    AnswerOutcome, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked, PlanEntry,
-    PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, QuestionAsked, SessionClosed,
-    SessionUpdated, StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted, TurnResult,
-    TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
+    AnswerOutcome, Grounds, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked,
+    PlanEntry, PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, QuestionAsked,
+    SessionClosed, SessionUpdated, StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted,
+    TurnResult, TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
@@ -14,6 +14,7 @@ use journal::Entry;
 use serde_json::{Map, Value};
 
 use super::command::Proposed;
+use super::questions::Said;
 use super::{Command, Fate, Rejected, Running, SessionState, TurnOutcome, find_option};
 use crate::policy::{self, Always, Memory, Ruling};
 
@@ -218,9 +219,10 @@ impl SessionState {
     pub(super) fn permit(
         &self,
         asked: &PermissionAsked,
-        option_id: Option<&str>,
+        said: &Said,
         by: &PrincipalId,
     ) -> Vec<Entry> {
+        let option_id = said.option();
         let allowed = option_id
             .and_then(|id| find_option(&asked.options, id))
             .is_some_and(|option| option.kind.allows());
@@ -229,16 +231,22 @@ impl SessionState {
         } else {
             AnswerOutcome::Denied
         };
-        let mut entries = vec![answered(&asked.id, outcome, option_id, Some(by.as_str()))];
+        let mut entries = vec![entry(PermissionAnswered {
+            id: asked.id.clone(),
+            outcome,
+            option_id: option_id.map(str::to_owned),
+            by: Some(by.as_str().to_owned()),
+            reason: said.reason().map(str::to_owned),
+        })];
         if !allowed {
-            entries.extend(denied(asked, ""));
+            entries.extend(denied(asked, said.reason().unwrap_or_default()));
         }
         entries
     }
 
     /// Nobody decided about the call that `asked` is about.
     pub(super) fn close_permission(asked: &PermissionAsked, outcome: AnswerOutcome) -> Vec<Entry> {
-        let mut entries = vec![answered(&asked.id, outcome, None, None)];
+        let mut entries = vec![unanswered(&asked.id, outcome)];
         entries.extend(denied(asked, "Nobody allowed it."));
         entries
     }
@@ -246,40 +254,9 @@ impl SessionState {
     fn propose(&self, running: &Running, calls: Vec<Proposed>) -> Vec<Entry> {
         let mut entries = self.end_message(false);
         let mut judged = Vec::new();
-        for call in calls {
-            let wanted = Always::of(&call.name, &call.input);
-            let ruling = match &call.refused {
-                Some(why) => Ruling::Deny(why.clone()),
-                None => policy::judge(self.mode, &wanted, &call.ruled, &self.always),
-            };
-            let mut allowed_by = None;
-            match (&ruling, call.question) {
-                // Asking is all that it does, so nobody is asked whether it may.
-                (Ruling::Allow(_) | Ruling::Ask(_), Some(asked)) => {
-                    judged.push(entry(QuestionAsked {
-                        id: PermissionId::random(),
-                        call_id: call.call.clone(),
-                        question: asked.question,
-                        options: asked.options,
-                        server: None,
-                        form: None,
-                    }));
-                }
-                (Ruling::Allow(grounds), None) if !call.is_uncontained => {
-                    allowed_by = Some(Box::new(grounds.clone()));
-                }
-                (Ruling::Allow(_) | Ruling::Ask(_), None) => judged.push(entry(PermissionAsked {
-                    id: PermissionId::random(),
-                    call_id: call.call.clone(),
-                    options: policy::options(&wanted, memory(&ruling, call.is_uncontained)),
-                    title: call.title.clone(),
-                    kind: call.kind,
-                    asker: None,
-                })),
-                (Ruling::Deny(why), _) => {
-                    judged.push(result(call.call.clone(), ToolStatus::Denied, why));
-                }
-            }
+        for mut call in calls {
+            let (allowed_by, after) = self.judge(&mut call);
+            judged.extend(after);
             entries.push(entry(ToolUse {
                 turn: running.turn,
                 call_id: call.call,
@@ -294,6 +271,40 @@ impl SessionState {
         }
         entries.extend(judged);
         entries
+    }
+
+    /// What allows a call at once, or what follows its record: a question, or its end.
+    fn judge(&self, call: &mut Proposed) -> (Option<Box<Grounds>>, Option<Entry>) {
+        if let Some(refusal) = &call.refused {
+            let (status, why) = refusal.result();
+            return (None, Some(result(call.call.clone(), status, why)));
+        }
+        let wanted = Always::of(&call.name, &call.input);
+        let ruling = policy::judge(self.mode, &wanted, &call.ruled, &self.always);
+        let after = match (&ruling, call.question.take()) {
+            // Asking is all that it does, so nobody is asked whether it may.
+            (Ruling::Allow(_) | Ruling::Ask(_), Some(asked)) => entry(QuestionAsked {
+                id: PermissionId::random(),
+                call_id: call.call.clone(),
+                question: asked.question,
+                options: asked.options,
+                server: None,
+                form: None,
+            }),
+            (Ruling::Allow(grounds), None) if !call.is_uncontained => {
+                return (Some(Box::new(grounds.clone())), None);
+            }
+            (Ruling::Allow(_) | Ruling::Ask(_), None) => entry(PermissionAsked {
+                id: PermissionId::random(),
+                call_id: call.call.clone(),
+                options: policy::options(&wanted, memory(&ruling, call.is_uncontained)),
+                title: call.title.clone(),
+                kind: call.kind,
+                asker: None,
+            }),
+            (Ruling::Deny(why), _) => result(call.call.clone(), ToolStatus::Denied, why),
+        };
+        (None, Some(after))
     }
 
     /// What happens beside the conversation. A hook's event ends the open message: what it changes
@@ -438,17 +449,13 @@ fn denied(asked: &PermissionAsked, reason: &str) -> Option<Entry> {
     asked.asker.is_none().then_some(ended)
 }
 
-pub(super) fn answered(
-    id: &PermissionId,
-    outcome: AnswerOutcome,
-    option_id: Option<&str>,
-    by: Option<&str>,
-) -> Entry {
+pub(super) fn unanswered(id: &PermissionId, outcome: AnswerOutcome) -> Entry {
     entry(PermissionAnswered {
         id: id.clone(),
         outcome,
-        option_id: option_id.map(str::to_owned),
-        by: by.map(str::to_owned),
+        option_id: None,
+        by: None,
+        reason: None,
     })
 }
 

@@ -15,7 +15,7 @@ use domain::{EventSeq, PrincipalId};
 use journal::Entry;
 use serde_json::{Map, Value};
 
-use super::decide::{answered, entry, result};
+use super::decide::{entry, result, unanswered};
 use super::{Rejected, SessionState};
 
 /// What the model is told instead of an answer that is yet to come.
@@ -45,12 +45,37 @@ pub enum Asked {
 pub enum Said {
     /// With an option that was offered.
     Option(String),
+    /// The same, and why.
+    Explained {
+        /// The option.
+        option: String,
+        /// Why, in words for the model.
+        reason: String,
+    },
     /// In their own words.
     Words(String),
     /// By filling in a form.
     Form(Map<String, Value>),
     /// Not at all.
     Nothing,
+}
+
+impl Said {
+    /// The option that was chosen.
+    pub(super) fn option(&self) -> Option<&str> {
+        match self {
+            Self::Option(option) | Self::Explained { option, .. } => Some(option),
+            Self::Words(_) | Self::Form(_) | Self::Nothing => None,
+        }
+    }
+
+    /// Why, if that was said.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Explained { reason, .. } => Some(reason),
+            Self::Option(_) | Self::Words(_) | Self::Form(_) | Self::Nothing => None,
+        }
+    }
 }
 
 impl Asked {
@@ -83,7 +108,7 @@ impl Asked {
     /// The event that ends it because the turn was cancelled.
     pub(super) fn cancelled(&self) -> Entry {
         match self {
-            Self::Permission(asked) => answered(&asked.id, AnswerOutcome::Cancelled, None, None),
+            Self::Permission(asked) => unanswered(&asked.id, AnswerOutcome::Cancelled),
             Self::Person(asked) => entry(QuestionAnswered {
                 id: asked.id.clone(),
                 outcome: QuestionOutcome::Cancelled,
@@ -104,13 +129,14 @@ impl SessionState {
         by: &PrincipalId,
     ) -> Result<Vec<Entry>, Rejected> {
         match (self.question(question)?, said) {
-            (Asked::Permission(asked), Said::Option(option)) => {
-                Ok(self.permit(asked, Some(option), by))
+            (Asked::Permission(asked), said) => Ok(self.permit(asked, said, by)),
+            (Asked::Person(asked), said) => {
+                let by = Answerer {
+                    by: Some(by),
+                    reason: said.reason(),
+                };
+                Ok(settled(asked, heard(asked, said), by))
             }
-            (Asked::Permission(asked), Said::Words(_) | Said::Form(_) | Said::Nothing) => {
-                Ok(self.permit(asked, None, by))
-            }
-            (Asked::Person(asked), said) => Ok(settled(asked, heard(asked, said), Some(by))),
         }
     }
 
@@ -128,7 +154,7 @@ impl SessionState {
                     AnswerOutcome::Cancelled => QuestionOutcome::Cancelled,
                     AnswerOutcome::Allowed | AnswerOutcome::Denied => QuestionOutcome::Declined,
                 };
-                Ok(settled(asked, Heard::nothing(outcome), None))
+                Ok(settled(asked, Heard::nothing(outcome), Answerer::default()))
             }
         }
     }
@@ -188,7 +214,7 @@ impl Heard {
 fn heard(asked: &QuestionAsked, said: &Said) -> Heard {
     let declined = Heard::nothing(QuestionOutcome::Declined);
     match said {
-        Said::Option(option) => match asked.chosen(option) {
+        Said::Option(option) | Said::Explained { option, .. } => match asked.chosen(option) {
             Choice::Answer(answer) => Heard::words(answer),
             Choice::Later => Heard::nothing(QuestionOutcome::Later),
             Choice::Decline => declined,
@@ -210,9 +236,20 @@ fn form_bytes(content: &Map<String, Value>) -> usize {
     content.iter().map(bytes).sum()
 }
 
+/// Whose answer it is, and why it is that one, as far as they say.
+#[derive(Clone, Copy, Default)]
+struct Answerer<'a> {
+    by: Option<&'a PrincipalId>,
+    reason: Option<&'a str>,
+}
+
 /// The end of a question, and with it of its call: both are stored together, so a call has the
 /// answer that the journal has. The call of a tool server goes on.
-fn settled(asked: &QuestionAsked, heard: Heard, by: Option<&PrincipalId>) -> Vec<Entry> {
+fn settled(
+    asked: &QuestionAsked,
+    heard: Heard,
+    Answerer { by, reason }: Answerer<'_>,
+) -> Vec<Entry> {
     let Heard {
         outcome,
         text,
@@ -225,7 +262,7 @@ fn settled(asked: &QuestionAsked, heard: Heard, by: Option<&PrincipalId>) -> Vec
             (ToolStatus::Denied, "Nobody could be asked.".to_owned())
         }
         QuestionOutcome::Declined => {
-            let told = "The user declined to answer.";
+            let told = reason.unwrap_or("The user declined to answer.");
             (ToolStatus::Denied, told.to_owned())
         }
         QuestionOutcome::Expired => (ToolStatus::Denied, "Nobody answered in time.".to_owned()),

@@ -1,7 +1,7 @@
 //! The rules of a session as stories: a command, then indented what it means.
 
-use agent::PersonQuestion;
 use agent::permissions::Ruled;
+use agent::{PersonQuestion, Refusal};
 use domain::event::{StopReason, ToolKind, ToolResult, ToolStatus};
 use domain::ids::PermissionId;
 use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
@@ -11,6 +11,17 @@ use serde_json::json;
 mod questions;
 
 use super::{Command, Fate, Proposed, Rejected, Said, SessionState};
+
+/// The same within a turn, which has just begun.
+fn check_in_a_turn(story: &str) {
+    let begins = "
+prompt hello
+    notice
+    session.updated
+    user.message hello
+    turn.started 1";
+    check(&format!("{begins}{story}"));
+}
 
 /// Runs the story: lines at the margin are commands, indented ones what must follow.
 fn check(story: &str) {
@@ -66,6 +77,11 @@ fn command(line: &str, state: &SessionState) -> Command {
             is_spent: text == "beyond the budget",
         }
     };
+    let answer = |said| Command::Answer {
+        question: question(),
+        said,
+        by: PrincipalId::local(),
+    };
     match verb {
         "prompt" => prompt(false),
         "queue" => prompt(true),
@@ -73,21 +89,16 @@ fn command(line: &str, state: &SessionState) -> Command {
         "cancel" => Command::Cancel,
         "mode" => Command::SetMode(rest.parse().unwrap()),
         "propose" => Command::Propose(rest.split(' ').map(proposed).collect()),
-        "answer" => Command::Answer {
-            question: question(),
-            said: Said::Option(rest.to_owned()),
-            by: PrincipalId::local(),
-        },
-        "dismiss" => Command::Answer {
-            question: question(),
-            said: Said::Nothing,
-            by: PrincipalId::local(),
-        },
-        "say" => Command::Answer {
-            question: question(),
-            said: Said::Words(rest.to_owned()),
-            by: PrincipalId::local(),
-        },
+        "answer" => answer(Said::Option(rest.to_owned())),
+        "explain" => {
+            let (option, reason) = rest.split_once(' ').unwrap();
+            answer(Said::Explained {
+                option: option.to_owned(),
+                reason: reason.to_owned(),
+            })
+        }
+        "dismiss" => answer(Said::Nothing),
+        "say" => answer(Said::Words(rest.to_owned())),
         "unable" => Command::Deny(question()),
         "expire" => Command::Expire(question()),
         "finish" => Command::Finish {
@@ -111,12 +122,16 @@ fn command(line: &str, state: &SessionState) -> Command {
 }
 
 /// `write:c1` is a call `c1` of `write`; `read:c1!` is one that a hook refuses, `bash:c1?` one that
-/// nothing would contain.
+/// nothing would contain, `raed:c1~` one of a tool that there is not.
 fn proposed(word: &str) -> Proposed {
     let (name, call) = word.split_once(':').unwrap();
-    let refused = call.ends_with('!').then(|| "a hook said no".to_owned());
+    let refused = match call.chars().last() {
+        Some('!') => Some(Refusal::Hook("a hook said no".to_owned())),
+        Some('~') => Some(Refusal::NoTool("there is no such tool".to_owned())),
+        Some(_) | None => None,
+    };
     let is_uncontained = call.ends_with('?');
-    let call = call.trim_end_matches(['!', '?']);
+    let call = call.trim_end_matches(['!', '?', '~']);
     let asks = || PersonQuestion {
         question: "Which?".to_owned(),
         options: vec!["red".to_owned(), "blue".to_owned()],
@@ -164,7 +179,11 @@ fn shown(entry: &Entry) -> String {
         Event::ToolUse(used) => used.call_id.to_string(),
         Event::ToolResult(result) => format!("{} {:?}", result.call_id, result.status),
         Event::PermissionAsked(asked) => asked.call_id.to_string(),
-        Event::PermissionAnswered(answered) => format!("{:?}", answered.outcome),
+        Event::PermissionAnswered(answered) => {
+            let reason = answered.reason.as_ref();
+            let reason = reason.map(|reason| format!(", {reason}"));
+            format!("{:?}{}", answered.outcome, reason.unwrap_or_default())
+        }
         Event::QuestionAsked(asked) => asked.call_id.to_string(),
         Event::QuestionAnswered(answered) => {
             let text = answered.text.as_deref().unwrap_or_default();

@@ -78,7 +78,7 @@ impl RunsHere for Glob {
 /// The files that are wanted, sorted.
 fn find(root: &SearchRoot, wanted: &Wanted) -> (Vec<PathBuf>, Reach) {
     let found = Mutex::new(Vec::new());
-    let reach = search::walk(root, wanted.names_hidden, || {
+    let reach = search::walk(root, &root.watch(), wanted.names_hidden, || {
         |rest: &Path| {
             if !wanted.has(rest) {
                 return Next::GoOn;

@@ -2,7 +2,6 @@
 
 mod lines;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 use super::search::{self, Next, Reach, Wanted};
 use super::{Outcome, RunsHere, Shown, Tool, parse_input, show_search};
 use crate::output;
-use crate::roots::{PathError, Roots, SearchRoot};
+use crate::roots::{PathError, Roots, SearchRoot, Watched};
 use lines::Lines;
 
 pub(crate) struct Grep;
@@ -97,7 +96,7 @@ fn grep(input: &Input, roots: &Roots) -> Result<String, String> {
     let refused = |error: PathError| format!("{path} cannot be searched: {error}.");
     if let Some(name) = path.strip_prefix(output::SCHEME) {
         let file = roots.open_output(name).map_err(refused)?;
-        return Ok(in_file(input, &matcher, path, &file));
+        return Ok(in_file(input, &matcher, path, Watched::of(file, roots)));
     }
     match roots.search(path) {
         Ok(root) => {
@@ -106,7 +105,7 @@ fn grep(input: &Input, roots: &Roots) -> Result<String, String> {
         }
         Err(PathError::Io(error)) if error.kind() == std::io::ErrorKind::NotADirectory => {
             let file = roots.open_file(path).map_err(refused)?;
-            Ok(in_file(input, &matcher, path, &file))
+            Ok(in_file(input, &matcher, path, Watched::of(file, roots)))
         }
         Err(error) => Err(refused(error)),
     }
@@ -126,9 +125,10 @@ fn in_tree(
 ) -> (Vec<Found>, Reach) {
     let all = Mutex::new((Vec::new(), 0));
     let with_hidden = wanted.is_some_and(|wanted| wanted.names_hidden);
-    let reach = search::walk(root, with_hidden, || {
+    let watch = root.watch();
+    let reach = search::walk(root, &watch, with_hidden, || {
         let mut searcher = input.searcher();
-        let all = &all;
+        let (all, watch) = (&all, &watch);
         move |rest: &Path| {
             if wanted.is_some_and(|wanted| !wanted.has(rest)) {
                 return Next::GoOn;
@@ -137,7 +137,10 @@ fn in_tree(
             let Ok(file) = root.open(rest) else {
                 return Next::GoOn;
             };
-            let lines = Lines::of(&mut searcher, matcher, &file);
+            let lines = Lines::of(&mut searcher, matcher, watch.over(file));
+            if lines.is_empty() && lines.is_cut() {
+                return Next::Stop;
+            }
             if lines.is_empty() {
                 return Next::GoOn;
             }
@@ -156,9 +159,9 @@ fn in_tree(
     (found, reach)
 }
 
-fn in_file(input: &Input, matcher: &RegexMatcher, path: &str, file: &File) -> String {
+fn in_file(input: &Input, matcher: &RegexMatcher, path: &str, file: Watched) -> String {
     let lines = Lines::of(&mut input.searcher(), matcher, file);
-    if lines.is_empty() {
+    if lines.is_empty() && !lines.is_cut() {
         return "[no matches]".to_owned();
     }
     let mut page = Page::default();

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Outcome, Running, RunsCommands, Shown, Tool, one_line, running, show_file};
-use crate::lsp::{Language, Launch, Operation, Question};
+use crate::lsp::{Language, LanguageServers, Launch, Operation, Question};
 use crate::roots::{PathError, Placed, Roots};
-use crate::shell::ShellCall;
+use crate::shell::{Shell, ShellCall};
 
 pub(crate) struct Lsp;
 
@@ -93,9 +93,9 @@ impl RunsCommands for Lsp {
 async fn ask(input: Input, call: ShellCall) -> Result<Outcome, String> {
     let (operation, path) = (input.operation, input.path.clone());
     let roots = Arc::clone(&call.roots);
-    let shell = call.shell.clone();
+    let (shell, languages) = (call.shell.clone(), call.languages.clone());
     // Looking at the disk blocks.
-    let prepared = tokio::task::spawn_blocking(move || prepare(&input, &shell, &roots));
+    let prepared = tokio::task::spawn_blocking(move || prepare(&input, shell, &languages, &roots));
     let prepared = prepared.await.map_err(|error| error.to_string())??;
     let (language, launch, question) = prepared;
     let asked = call.languages.ask(language, launch, question);
@@ -113,7 +113,8 @@ async fn ask(input: Input, call: ShellCall) -> Result<Outcome, String> {
 /// Reads the file and finds out whom to ask.
 fn prepare(
     input: &Input,
-    shell: &crate::shell::Shell,
+    shell: Shell,
+    languages: &LanguageServers,
     roots: &Arc<Roots>,
 ) -> Result<(&'static Language, Launch, Question), String> {
     let path = &input.path;
@@ -122,16 +123,7 @@ fn prepare(
     let shown = &input.path;
     let (language, language_id) = Language::of(&path)
         .ok_or_else(|| format!("No language server is known for {shown}; use grep and read."))?;
-    let words = find(language, shell.environment()).ok_or_else(|| {
-        let names: Vec<&str> = language.server_names().collect();
-        format!(
-            "There is no language server for {} on this machine: none of {} is on the path. \
-             To get one: {}.",
-            language.name,
-            names.join(", "),
-            language.install
-        )
-    })?;
+    let (words, shell) = server(language, languages, shell)?;
     let mut bytes = Vec::new();
     let read = file.take(LSP_FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| refused(error.into()))?;
@@ -152,7 +144,7 @@ fn prepare(
     };
     let launch = Launch {
         words,
-        shell: shell.clone(),
+        shell,
         roots: Arc::clone(roots),
         root,
     };
@@ -182,20 +174,62 @@ fn place(input: &Input, text: &str) -> Result<(usize, usize), String> {
     Ok((number, input.column.map_or(first, |column| column as usize)))
 }
 
-/// The first server for `language` that is on the path, and its arguments.
-fn find(language: &Language, environment: &[(String, String)]) -> Option<Vec<String>> {
+/// The server for `language` and its arguments: the operator's own, else the first that is on the path.
+/// A program that the operator names by its place is shown to itself, wherever that is.
+fn server(
+    language: &Language,
+    languages: &LanguageServers,
+    shell: Shell,
+) -> Result<(Vec<String>, Shell), String> {
+    let name = language.name;
+    match languages.command(language) {
+        Some([]) => Err(format!(
+            "No language server is to be started for {name} here: the settings say so."
+        )),
+        Some([program, arguments @ ..]) => {
+            let found = find(program, shell.environment());
+            let found = found.ok_or_else(|| {
+                format!(
+                    "The language server for {name} that the settings name is not there: {program}."
+                )
+            })?;
+            let place = Path::new(&found).parent().map(Path::to_owned);
+            let shell = shell.with_sandbox_changed(|settings| settings.read.extend(place));
+            let words = [found].into_iter().chain(arguments.iter().cloned());
+            Ok((words.collect(), shell))
+        }
+        None => {
+            let known = language.servers.iter().find_map(|words| {
+                let (program, arguments) = words.split_first()?;
+                let found = find(program, shell.environment())?;
+                let arguments = arguments.iter().map(|word| (*word).to_owned());
+                Some([found].into_iter().chain(arguments).collect())
+            });
+            let names: Vec<&str> = language.server_names().collect();
+            let missing = format!(
+                "There is no language server for {name} on this machine: none of {} is on the path. \
+                 To get one: {}.",
+                names.join(", "),
+                language.install
+            );
+            known.ok_or(missing).map(|words| (words, shell))
+        }
+    }
+}
+
+/// Where `program` is: itself if it says so, else the first of that name on the path.
+fn find(program: &str, environment: &[(String, String)]) -> Option<String> {
+    if program.contains('/') {
+        let is_there = Path::new(program).is_absolute() && is_program(Path::new(program));
+        return is_there.then(|| program.to_owned());
+    }
     let path = environment.iter().find(|(name, _)| name == "PATH")?;
-    language.servers.iter().find_map(|words| {
-        let (name, arguments) = words.split_first()?;
-        let mut places = std::env::split_paths(OsStr::new(&path.1));
-        let program = places.find_map(|directory| {
-            let program = directory.join(name);
-            (directory.is_absolute() && is_program(&program)).then_some(program)
-        })?;
-        let mut words = vec![program.to_str()?.to_owned()];
-        words.extend(arguments.iter().map(|word| (*word).to_owned()));
-        Some(words)
-    })
+    let mut places = std::env::split_paths(OsStr::new(&path.1));
+    let found = places.find_map(|directory| {
+        let found = directory.join(program);
+        (directory.is_absolute() && is_program(&found)).then_some(found)
+    });
+    found?.to_str().map(str::to_owned)
 }
 
 fn is_program(path: &Path) -> bool {

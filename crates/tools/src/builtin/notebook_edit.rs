@@ -1,13 +1,16 @@
 //! `notebook_edit`: changes one cell of a Jupyter notebook that was read before.
 
+use std::sync::Arc;
+
 use domain::event::ToolKind;
 use domain::limits::NOTEBOOK_SHOWN_BYTES_MAX;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::changing::{self, Change, Changed, Made};
-use super::{Outcome, Running, RunsHere, RunsThere, Shown, There, Tool, show_file};
-use crate::client_side::Offers;
+use super::preview::{self, Glance};
+use super::{Outcome, Preview, Running, RunsHere, RunsThere, Shown, There, Tool, show_file};
+use crate::client_side::{ClientSeat, Offers};
 use crate::diff;
 use crate::notebook::{CellKind, Notebook, NotebookError};
 use crate::roots::Roots;
@@ -73,7 +76,7 @@ impl Tool for NotebookEdit {
             Some(_) | None => "Edit a cell of",
         };
         Shown {
-            content: preview(input, roots).into_iter().collect(),
+            content: preview_here(input, roots).into_iter().collect(),
             ..show_file(what, ToolKind::Edit, input, roots)
         }
     }
@@ -97,23 +100,37 @@ impl RunsThere for NotebookEdit {
     fn run(&self, input: Value, there: There) -> Running {
         changing::run_there::<Input>(self.name(), input, there)
     }
+
+    fn preview(&self, input: &Value, roots: Arc<Roots>, seat: ClientSeat) -> Option<Preview> {
+        let input = Input::deserialize(input).ok()?;
+        Some(Box::pin(async move {
+            let Glance::Text(now) = preview::glance(&input.path, &roots, &seat).await else {
+                return None;
+            };
+            let is_short = now.len() <= NOTEBOOK_SHOWN_BYTES_MAX;
+            is_short.then(|| input.difference(&now, &roots)).flatten()
+        }))
+    }
 }
 
 /// What a call would do to its cell, if the notebook is there and not too large to look at.
-fn preview(input: &Value, roots: &Roots) -> Option<Value> {
+fn preview_here(input: &Value, roots: &Roots) -> Option<Value> {
     let input = Input::deserialize(input).ok()?;
-    let text = roots
-        .read_text(&input.path, NOTEBOOK_SHOWN_BYTES_MAX)
-        .ok()?;
-    let (_, old) = input.make(&text.text).ok()?;
-    diff::block(
-        &roots.absolute(&input.path),
-        old.as_deref(),
-        input.new_source(),
-    )
+    let text = roots.read_text(&input.path, NOTEBOOK_SHOWN_BYTES_MAX);
+    input.difference(&text.ok()?.text, roots)
 }
 
 impl Input {
+    /// What it does to its cell in a notebook with this text.
+    fn difference(&self, text: &str, roots: &Roots) -> Option<Value> {
+        let (_, old) = self.make(text).ok()?;
+        diff::block(
+            &roots.absolute(&self.path),
+            old.as_deref(),
+            self.new_source(),
+        )
+    }
+
     /// The source of the cell after.
     fn new_source(&self) -> &str {
         match self.mode {

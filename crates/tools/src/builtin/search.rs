@@ -5,13 +5,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use domain::limits::{SEARCH_THREADS_MAX, SEARCH_TIME_MAX};
+use domain::limits::SEARCH_THREADS_MAX;
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use crate::roots::SearchRoot;
+use crate::roots::{SearchRoot, Watch};
 
 /// Which files are wanted, by their path from where the search begins.
 #[derive(Debug)]
@@ -45,7 +44,7 @@ impl Wanted {
 
 /// How far a search came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(crate) enum Reach {
     /// Everywhere.
     Whole,
     /// It was told to stop, or its time was up, or nobody waits for it any more.
@@ -54,19 +53,19 @@ pub(super) enum Reach {
 
 /// Whether a search goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     GoOn,
     Stop,
 }
 
 /// Hands every file beneath `root` that is not ignored to what `visitor` makes, one for each
 /// thread. Paths are those from `root`. Links are neither followed nor handed over.
-pub(super) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
+pub(crate) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
     root: &SearchRoot,
+    watch: &Watch,
     with_hidden: bool,
     mut visitor: impl FnMut() -> V,
 ) -> Reach {
-    let deadline = Instant::now() + SEARCH_TIME_MAX;
     let is_cut = AtomicBool::new(false);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let hidden = root.hidden_paths();
@@ -92,7 +91,7 @@ pub(super) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
             let Ok(entry) = entry else {
                 return WalkState::Continue;
             };
-            if root.is_stopped() || Instant::now() > deadline {
+            if watch.is_over() {
                 is_cut.store(true, Ordering::Relaxed);
                 return WalkState::Quit;
             }

@@ -8,10 +8,12 @@ use domain::limits::{DIFF_BYTES_MAX, FILE_BYTES_MAX};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::preview::{self, Glance};
 use super::{
-    Outcome, Running, RunsHere, RunsThere, Shown, There, ThereError, Tool, parse_input, show_file,
+    Outcome, Preview, Running, RunsHere, RunsThere, Shown, There, ThereError, Tool, parse_input,
+    show_file,
 };
-use crate::client_side::{ClientSide, Offers};
+use crate::client_side::{ClientSeat, ClientSide, Offers};
 use crate::diff;
 use crate::roots::{FileVersion, PathError, Roots, WriteError};
 use crate::seen::Stale;
@@ -87,7 +89,13 @@ impl RunsThere for Write {
             };
             let done = input.done();
             let content = std::mem::take(&mut input.content);
-            let change = change_there(&input.path, &content, &there.roots).await;
+            let now = preview::glance(&input.path, &there.roots, &there.seat).await;
+            if let Glance::Text(now) = &now
+                && is_another(&input.path, now, &there.roots)
+            {
+                return Outcome::failed(input.not_done(&Stale::Changed));
+            }
+            let change = change_there(&input.path, &content, now, &there.roots).await;
             let written = match reach(&input, &there).await {
                 Ok((path, client)) => client.write_text_file(path, content.clone()),
                 Err(error) => return Outcome::failed(input.not_done(&error)),
@@ -102,6 +110,14 @@ impl RunsThere for Write {
                 Err(error) => Outcome::failed(input.not_done(&error)),
             }
         })
+    }
+
+    fn preview(&self, input: &Value, roots: Arc<Roots>, seat: ClientSeat) -> Option<Preview> {
+        let input = Input::deserialize(input).ok()?;
+        Some(Box::pin(async move {
+            let now = preview::glance(&input.path, &roots, &seat).await;
+            change_there(&input.path, &input.content, now, &roots).await
+        }))
     }
 }
 
@@ -162,9 +178,16 @@ fn is_another(path: &str, text: &str, roots: &Roots) -> bool {
     matches!(seen, Err(Stale::Changed))
 }
 
-async fn change_there(path: &str, new: &str, roots: &Arc<Roots>) -> Option<Value> {
+/// What writing `new` to a file of the client's changes, of which it says `now`.
+async fn change_there(path: &str, new: &str, now: Glance, roots: &Arc<Roots>) -> Option<Value> {
     let (path, new, roots) = (path.to_owned(), new.to_owned(), Arc::clone(roots));
-    let looked = tokio::task::spawn_blocking(move || change(&path, &new, &roots));
+    let looked = tokio::task::spawn_blocking(move || match now {
+        Glance::Text(now) if now.len() > DIFF_BYTES_MAX => None,
+        Glance::Text(now) => diff::block(&roots.absolute(&path), Some(&now), &new),
+        // The server's disk can tell that it is new, and not what the client has.
+        Glance::Unsaid if roots.open_file(&path).is_ok() => None,
+        Glance::Unsaid | Glance::NotOffered => change(&path, &new, &roots),
+    });
     looked.await.ok().flatten()
 }
 

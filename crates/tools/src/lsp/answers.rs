@@ -66,7 +66,7 @@ pub struct Symbol {
 }
 
 /// Something that is wrong.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Problem {
     /// Where.
     range: Range,
@@ -89,7 +89,7 @@ impl Problem {
     }
 }
 
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 struct Range {
     start: Position,
 }

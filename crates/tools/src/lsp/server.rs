@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::limits::{
-    LSP_ASK_AGAIN, LSP_FAILURES_MAX, LSP_IDLE_TIME_MAX, LSP_SETTLE_TIME, PROCESS_DRAIN_WAIT,
+    LSP_ASK_AGAIN, LSP_FAILURES_MAX, LSP_IDLE_TIME_MAX, LSP_NOTHING_NEW_TIME, LSP_SETTLE_TIME,
+    PROCESS_DRAIN_WAIT,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answers::{Abilities, Answer, Operation};
+use super::answers::{Abilities, Answer, Operation, Problem};
 use super::connection::{Connection, Failed};
+use super::disk::Disk;
 use super::frames::FrameError;
 use super::{Answered, Launch, LspError, Order, Question};
 use crate::builtin::one_line;
@@ -36,6 +38,10 @@ struct Server {
     abilities: Abilities,
     /// The document that it was told of: one at a time, so that all else it reads from the disk.
     document: Option<Document>,
+    /// The files as it was last told of them.
+    disk: Disk,
+    /// A document, and the problems that it last told of.
+    told: Option<(String, Vec<Problem>)>,
 }
 
 struct Document {
@@ -128,7 +134,7 @@ async fn serve(
     };
     let heard = running.connection.heard();
     running.connection.begin();
-    let failed = match timeout_at(deadline, running.answer(question)).await {
+    let failed = match timeout_at(deadline, running.answer(launch, question)).await {
         Ok(Ok(answered)) => return Ok(answered),
         Ok(Err(failed)) => failed,
         Err(_) => {
@@ -154,6 +160,7 @@ impl Server {
             name: name(launch),
             why,
         };
+        let disk = Disk::look(&launch.roots, &launch.root).await;
         let program = start_program(launch).await;
         let program = program.map_err(|error| not_started(error.to_string()))?;
         let root = uri(&launch.root).ok_or_else(|| not_started("its place has no name".into()))?;
@@ -166,6 +173,8 @@ impl Server {
             connection,
             abilities: Abilities::default(),
             document: None,
+            disk,
+            told: None,
         };
         let said = match said {
             Ok(said) => said,
@@ -196,14 +205,15 @@ impl Server {
         rested.unwrap_or(Rested::Enough)
     }
 
-    async fn answer(&mut self, question: &Question) -> Result<Answered, Failed> {
+    async fn answer(&mut self, launch: &Launch, question: &Question) -> Result<Answered, Failed> {
         if !self.abilities.has(question.operation) {
             return Err(Failed::NotOffered);
         }
+        self.tell_changes(launch).await?;
         let document = self.show(question)?;
         let answer = match question.operation {
             Operation::Diagnostics if !self.abilities.answers_diagnostics => {
-                self.problems().await?
+                self.problems(&document).await?
             }
             Operation::Diagnostics
             | Operation::Definitions
@@ -216,6 +226,17 @@ impl Server {
             encoding: self.abilities.encoding,
             is_early: self.connection.is_busy(),
         })
+    }
+
+    /// Tells it which files have changed since it was told last, whoever changed them.
+    async fn tell_changes(&mut self, launch: &Launch) -> Result<(), Failed> {
+        let now = Disk::look(&launch.roots, &launch.root).await;
+        if let Some(changes) = self.disk.changes_to(&now) {
+            let method = "workspace/didChangeWatchedFiles";
+            self.connection.tell(method, &changes)?;
+        }
+        self.disk = now;
+        Ok(())
     }
 
     /// Asks, and asks again while it is still reading the project and found nothing.
@@ -248,21 +269,34 @@ impl Server {
         }
     }
 
-    /// The problems that it tells of unasked, once it has said something about the document.
-    async fn problems(&mut self) -> Result<Answer, Failed> {
+    /// The problems that it tells of unasked, once it has said something about the document; or what
+    /// it said last, if it says nothing new for a while and has nothing to do.
+    async fn problems(&mut self, document: &str) -> Result<Answer, Failed> {
+        let told = self.told.take_if(|(of, _)| of == document);
+        let patient_until = Instant::now() + LSP_NOTHING_NEW_TIME;
         let mut newest = loop {
-            match self.connection.take_problems() {
-                Some(problems) => break problems,
-                None => self.connection.hear().await?,
+            if let Some(problems) = self.connection.take_problems() {
+                break problems;
+            }
+            let Some((_, problems)) = &told else {
+                self.connection.hear().await?;
+                continue;
+            };
+            match timeout_at(patient_until, self.connection.hear()).await {
+                Ok(heard) => heard?,
+                Err(_) if self.connection.is_busy() => self.listen_for(LSP_ASK_AGAIN).await?,
+                Err(_) => break problems.clone(),
             }
         };
         loop {
             self.listen_for(LSP_SETTLE_TIME).await?;
             match self.connection.take_problems() {
                 Some(problems) => newest = problems,
-                None => return Ok(Answer::Problems(newest)),
+                None => break,
             }
         }
+        self.told = Some((document.to_owned(), newest.clone()));
+        Ok(Answer::Problems(newest))
     }
 
     async fn listen_for(&mut self, time: Duration) -> Result<(), Failed> {
@@ -356,7 +390,7 @@ fn name(launch: &Launch) -> String {
     name.to_string_lossy().into_owned()
 }
 
-fn uri(path: &Path) -> Option<String> {
+pub(super) fn uri(path: &Path) -> Option<String> {
     url::Url::from_file_path(path).ok().map(String::from)
 }
 
@@ -398,7 +432,11 @@ fn greeting(root: &str) -> Value {
         "workspaceFolders": [{"uri": root, "name": "workspace"}],
         "capabilities": {
             "general": {"positionEncodings": ["utf-8", "utf-16", "utf-32"]},
-            "workspace": {"workspaceFolders": true, "configuration": true},
+            "workspace": {
+                "workspaceFolders": true,
+                "configuration": true,
+                "didChangeWatchedFiles": {"dynamicRegistration": true},
+            },
             "window": {"workDoneProgress": true},
             "textDocument": {
                 "synchronization": {"didSave": true},

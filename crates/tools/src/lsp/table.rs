@@ -5,6 +5,8 @@ use std::path::Path;
 /// A language, or some that one server knows.
 #[derive(Debug)]
 pub struct Language {
+    /// What settings call it.
+    pub key: &'static str,
     /// What people call it.
     pub name: &'static str,
     /// Ends of file names, each with what the protocol calls the language of such a file.
@@ -27,6 +29,11 @@ impl Language {
         })
     }
 
+    /// What settings call each of them.
+    pub fn keys() -> impl Iterator<Item = &'static str> {
+        LANGUAGES.iter().map(|language| language.key)
+    }
+
     /// The names of its servers.
     pub fn server_names(&self) -> impl Iterator<Item = &'static str> {
         self.servers
@@ -36,12 +43,13 @@ impl Language {
 }
 
 const fn language(
-    name: &'static str,
+    (key, name): (&'static str, &'static str),
     files: &'static [(&'static str, &'static str)],
     servers: &'static [&'static [&'static str]],
     install: &'static str,
 ) -> Language {
     Language {
+        key,
         name,
         files,
         servers,
@@ -52,13 +60,13 @@ const fn language(
 /// Every language that we know a server for.
 static LANGUAGES: &[Language] = &[
     language(
-        "Rust",
+        ("rust", "Rust"),
         &[("rs", "rust")],
         &[&["rust-analyzer"]],
         "rustup component add rust-analyzer",
     ),
     language(
-        "Python",
+        ("python", "Python"),
         &[("py", "python"), ("pyi", "python")],
         &[
             &["pyright-langserver", "--stdio"],
@@ -69,7 +77,7 @@ static LANGUAGES: &[Language] = &[
         "pip install python-lsp-server",
     ),
     language(
-        "TypeScript and JavaScript",
+        ("typescript", "TypeScript and JavaScript"),
         &[
             ("ts", "typescript"),
             ("mts", "typescript"),
@@ -84,13 +92,13 @@ static LANGUAGES: &[Language] = &[
         "npm install -g typescript-language-server typescript",
     ),
     language(
-        "Go",
+        ("go", "Go"),
         &[("go", "go")],
         &[&["gopls"]],
         "go install golang.org/x/tools/gopls@latest",
     ),
     language(
-        "C and C++",
+        ("c", "C and C++"),
         &[
             ("c", "c"),
             ("h", "c"),
@@ -105,25 +113,25 @@ static LANGUAGES: &[Language] = &[
         "the package clangd of your system",
     ),
     language(
-        "Java",
+        ("java", "Java"),
         &[("java", "java")],
         &[&["jdtls"]],
         "the package jdtls of your system",
     ),
     language(
-        "C#",
+        ("csharp", "C#"),
         &[("cs", "csharp")],
         &[&["csharp-ls"]],
         "dotnet tool install --global csharp-ls",
     ),
     language(
-        "Ruby",
+        ("ruby", "Ruby"),
         &[("rb", "ruby")],
         &[&["ruby-lsp"], &["solargraph", "stdio"]],
         "gem install ruby-lsp",
     ),
     language(
-        "PHP",
+        ("php", "PHP"),
         &[("php", "php")],
         &[
             &["intelephense", "--stdio"],
@@ -132,31 +140,31 @@ static LANGUAGES: &[Language] = &[
         "npm install -g intelephense",
     ),
     language(
-        "Shell",
+        ("shell", "Shell"),
         &[("sh", "shellscript"), ("bash", "shellscript")],
         &[&["bash-language-server", "start"]],
         "npm install -g bash-language-server",
     ),
     language(
-        "Lua",
+        ("lua", "Lua"),
         &[("lua", "lua")],
         &[&["lua-language-server"]],
         "the package lua-language-server of your system",
     ),
     language(
-        "Zig",
+        ("zig", "Zig"),
         &[("zig", "zig")],
         &[&["zls"]],
         "the package zls of your system",
     ),
     language(
-        "JSON",
+        ("json", "JSON"),
         &[("json", "json"), ("jsonc", "jsonc")],
         &[&["vscode-json-language-server", "--stdio"]],
         "npm install -g vscode-langservers-extracted",
     ),
     language(
-        "YAML",
+        ("yaml", "YAML"),
         &[("yaml", "yaml"), ("yml", "yaml")],
         &[&["yaml-language-server", "--stdio"]],
         "npm install -g yaml-language-server",

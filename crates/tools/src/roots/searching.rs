@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 
-use super::{PathError, Roots, real_path};
+use super::{PathError, Roots, Watch, real_path};
 
 /// Where a search begins.
 #[derive(Debug)]
@@ -72,10 +72,10 @@ impl SearchRoot {
         self.hidden.clone()
     }
 
-    /// Whether nobody waits for what is found any more.
+    /// A watch over one search, which begins now.
     #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+    pub fn watch(&self) -> Watch {
+        Watch::new(Arc::clone(&self.stopped))
     }
 
     /// Whether nothing at the real path `path` may be seen.

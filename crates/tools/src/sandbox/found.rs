@@ -13,6 +13,7 @@ use super::cage::{Bounds, Cage, Grants, Layer};
 use super::places::{self, Ground};
 use super::{Exit, Ordered, supervise};
 use crate::roots::Roots;
+use crate::tool_chains;
 
 /// What the operator decided about the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,28 +93,6 @@ struct Machine {
 /// Bytes of a complaint that a person is shown.
 const PRINTED_BYTES_MAX: usize = 400;
 
-/// Variables whose values are directories of tool chains.
-const TOOL_VARIABLES: &[&str] = &[
-    "PATH",
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "GOPATH",
-    "GOROOT",
-    "GOCACHE",
-    "GOMODCACHE",
-    "JAVA_HOME",
-    "GRADLE_USER_HOME",
-    "NVM_DIR",
-    "PNPM_HOME",
-    "PYENV_ROOT",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "RBENV_ROOT",
-    "GEM_HOME",
-    "GEM_PATH",
-    "LD_LIBRARY_PATH",
-];
-
 impl Sandbox {
     /// A sandbox for commands that see `environment`, with `program` as their supervisor.
     #[must_use]
@@ -191,7 +170,8 @@ impl Sandbox {
         let found = tokio::task::spawn_blocking(move || {
             let (environment, settings) = (&this.machine.environment, &this.settings);
             let value = |name: &str| environment.iter().find(|(known, _)| known == name);
-            let tools = TOOL_VARIABLES.iter().filter_map(|name| value(name));
+            let names = ["PATH"].iter().chain(tool_chains::DIRECTORIES);
+            let tools = names.filter_map(|name| value(name));
             let tools = tools.flat_map(|(_, value)| value.split(':').map(PathBuf::from));
             let tools: Vec<PathBuf> = tools.filter(|path| path.is_absolute()).collect();
             places::find(&Ground {

@@ -7,7 +7,7 @@
 mod git;
 mod sockets;
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::bubblewrap::SCRATCH;
 use super::cage::{Places, Shown};
@@ -51,6 +51,9 @@ const SYSTEM_SECRETS: &[&str] = &[
 /// What is shown of directories that are not: where some systems keep all their programs.
 const SYSTEM_NEEDED: &[&str] = &["/run/current-system"];
 
+/// Links on the way to one directory: as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
 /// What the places are made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ground<'a> {
@@ -84,12 +87,16 @@ pub(super) fn find(ground: &Ground<'_>) -> Places {
     };
     finder.system(ground.network);
     let covers_home = finder.roots(ground.roots);
-    finder.home(match (ground.is_guest, covers_home) {
+    let hidden = finder.home(match (ground.is_guest, covers_home) {
         (true, _) => Plain::NotShown,
         (false, true) => Plain::Changed,
         (false, false) => Plain::Seen,
     });
     finder.tools(ground.tools);
+    // Once all names are known under which it could be seen.
+    for path in &hidden {
+        finder.mask(path);
+    }
     for path in ground.read {
         finder.see(path);
     }
@@ -186,9 +193,10 @@ impl Finder {
         covers_home
     }
 
-    fn home(&mut self, plainly: Plain) {
+    /// Gives what is out of sight in it.
+    fn home(&mut self, plainly: Plain) -> Vec<PathBuf> {
         let Some(path) = self.home.clone() else {
-            return;
+            return Vec::new();
         };
         self.places.bare.push(path.clone());
         let Home {
@@ -206,9 +214,7 @@ impl Finder {
         for path in &needed {
             self.see(path);
         }
-        for path in &hidden {
-            self.mask(path);
-        }
+        hidden
     }
 
     fn tools(&mut self, tools: &[PathBuf]) {
@@ -219,12 +225,31 @@ impl Finder {
             let is_seen = |shown: &Shown| found.starts_with(&shown.real) && shown.at == shown.real;
             let everything = ["/tmp", "/run", "/var/tmp"].map(PathBuf::from);
             let mut kept = everything.iter().chain(&self.home);
-            if self.places.see.iter().any(is_seen) || kept.any(|kept| kept.starts_with(&found)) {
+            if kept.any(|kept| kept.starts_with(&found)) {
                 continue;
             }
-            self.see(path);
+            let is_seen = self.places.see.iter().any(is_seen);
+            self.see_links(path, &found);
+            if !is_seen {
+                self.see(&found);
+            }
             for name in CARGO_SECRETS {
                 self.mask(&path.join(name));
+            }
+        }
+    }
+
+    /// Shows the directory `found` under every name by which `path` leads to it, as far as that name
+    /// lies in nothing that is shown: there the links themselves are.
+    fn see_links(&mut self, path: &Path, found: &Path) {
+        for name in names_on_the_way(path) {
+            let Places {
+                see, change, links, ..
+            } = &self.places;
+            let all = see.iter().chain(change).map(|shown| &shown.at);
+            let mut all = all.chain(links.iter().map(|(at, _)| at));
+            if name != found && !all.any(|at| name.starts_with(at)) {
+                self.see(&name);
             }
         }
     }
@@ -289,6 +314,42 @@ fn shown(at: &Path, real: &Path) -> Shown {
         at: at.to_owned(),
         real: real.to_owned(),
     }
+}
+
+/// The names by which `path` leads to where it leads, one link after the other, itself first.
+fn names_on_the_way(path: &Path) -> Vec<PathBuf> {
+    let mut names = vec![path.to_owned()];
+    while let Some(last) = names.last()
+        && names.len() < LINKS_MAX
+    {
+        let mut above: Vec<&Path> = last.ancestors().collect();
+        above.reverse();
+        let link = above.into_iter().find_map(|part| {
+            let to = std::fs::read_link(part).ok()?;
+            let rest = last.strip_prefix(part).ok()?;
+            Some(part.parent()?.join(to).join(rest))
+        });
+        match link {
+            Some(next) => names.push(plain(&next)),
+            None => break,
+        }
+    }
+    names
+}
+
+/// `path` without `.` and `..`, as it is spelled.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            Component::RootDir | Component::Normal(_) | Component::Prefix(_) => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// Where `path` leads, if something is there.

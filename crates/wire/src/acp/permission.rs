@@ -1,12 +1,14 @@
 //! Asking a person whether a tool call may run, and reading the answer.
 
-use agent_client_protocol_schema::v1::{RequestPermissionOutcome, RequestPermissionResponse};
+use agent_client_protocol_schema::v1::{Meta, RequestPermissionOutcome, RequestPermissionResponse};
 use domain::SessionId;
 use domain::event::PermissionAsked;
+use domain::limits::ANSWER_REASON_BYTES_MAX;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::content::tool_content;
+use super::meta::FASTNESS;
 use crate::rpc::{self, RequestId};
 
 /// What a client answered.
@@ -14,6 +16,13 @@ use crate::rpc::{self, RequestId};
 pub enum PermissionReply {
     /// This option; the session knows what it means, and whether it was offered.
     Selected(String),
+    /// The same, and why: `_meta.fastness.reason` of the answer.
+    Explained {
+        /// The option.
+        option: String,
+        /// Why, in words for the model.
+        reason: String,
+    },
     /// Nothing was chosen.
     Cancelled,
     /// Not an answer that ACP knows.
@@ -59,11 +68,22 @@ pub fn permission_outcome(result: &RawValue) -> PermissionReply {
     match serde_json::from_str::<RequestPermissionResponse>(result.get()) {
         Ok(response) => match response.outcome {
             RequestPermissionOutcome::Selected(selected) => {
-                PermissionReply::Selected(selected.option_id.0.as_ref().to_owned())
+                let option = selected.option_id.0.as_ref().to_owned();
+                match reason(response.meta.as_ref()) {
+                    Some(reason) => PermissionReply::Explained { option, reason },
+                    None => PermissionReply::Selected(option),
+                }
             }
             RequestPermissionOutcome::Cancelled => PermissionReply::Cancelled,
             _ => PermissionReply::Invalid,
         },
         Err(_) => PermissionReply::Invalid,
     }
+}
+
+/// Why a client chose what it chose, if it says so.
+fn reason(meta: Option<&Meta>) -> Option<String> {
+    let reason = meta?.get(FASTNESS)?.get("reason")?.as_str()?.trim();
+    let reason = &reason[..reason.floor_char_boundary(ANSWER_REASON_BYTES_MAX)];
+    (!reason.is_empty()).then(|| reason.to_owned())
 }

@@ -122,11 +122,18 @@ pub fn rewind(id: &RequestId, session: SessionId, to: EventSeq) -> String {
 /// The answer to `session/request_permission`; anything but a choice says that there was none.
 #[must_use]
 pub fn permission_answer(id: &RequestId, reply: &PermissionReply) -> String {
-    let outcome = match reply {
-        PermissionReply::Selected(option) => json!({"outcome": "selected", "optionId": option}),
-        PermissionReply::Cancelled | PermissionReply::Invalid => json!({"outcome": "cancelled"}),
+    let selected = |option: &str| json!({"outcome": "selected", "optionId": option});
+    let answer = match reply {
+        PermissionReply::Selected(option) => json!({"outcome": selected(option)}),
+        PermissionReply::Explained { option, reason } => json!({
+            "outcome": selected(option),
+            "_meta": {"fastness": {"reason": reason}},
+        }),
+        PermissionReply::Cancelled | PermissionReply::Invalid => {
+            json!({"outcome": {"outcome": "cancelled"}})
+        }
     };
-    rpc::response(id, &json!({"outcome": outcome})).unwrap_or_default()
+    rpc::response(id, &answer).unwrap_or_default()
 }
 
 fn attach(session: SessionId, cwd: &str, meta: &FastnessMeta) -> Value {

@@ -353,6 +353,26 @@ fn permission_answers_are_read() {
         read(selected),
         PermissionReply::Selected("allow_once".into())
     );
+    let explained = r#"{"outcome":{"outcome":"selected","optionId":"reject_once"},"_meta":{"fastness":{"reason":" no rule "}}}"#;
+    let reply = PermissionReply::Explained {
+        option: "reject_once".into(),
+        reason: "no rule".into(),
+    };
+    assert_eq!(read(explained), reply);
+    let sent = requests::permission_answer(&RequestId::string("r"), &reply);
+    let sent: Value = serde_json::from_str(&sent).unwrap();
+    assert_eq!(read(&sent["result"].to_string()), reply);
+    // What is no reason is none.
+    for reason in ["\"\"", "3", "null", "{}"] {
+        let odd = explained.replace("\" no rule \"", reason);
+        let plainly = PermissionReply::Selected("reject_once".into());
+        assert_eq!(read(&odd), plainly, "{odd}");
+    }
+    let long = explained.replace(" no rule ", &"ä".repeat(10_000));
+    let PermissionReply::Explained { reason, .. } = read(&long) else {
+        panic!("the reason is lost");
+    };
+    assert_eq!(reason.len(), domain::limits::ANSWER_REASON_BYTES_MAX);
     let cancelled = r#"{"outcome":{"outcome":"cancelled"}}"#;
     assert_eq!(read(cancelled), PermissionReply::Cancelled);
     for wrong in [

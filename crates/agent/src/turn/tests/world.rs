@@ -20,7 +20,7 @@ use tools::client_side::{
 };
 use tools::roots::Roots;
 
-use super::super::{Room, TurnInput, run};
+use super::super::{OtherModels, Room, TurnInput, run};
 use crate::budget::Budget;
 use crate::command::Command;
 use crate::context::Conversation;
@@ -133,7 +133,11 @@ impl World {
                 window: (window > 0).then_some(window),
                 percent: self.limits.compact_percent,
             },
-            catalog: None,
+            models: OtherModels {
+                catalog: None,
+                spec: String::new(),
+                takes_project_model: false,
+            },
             command: self.command.take(),
             view: ProjectView::new(self.surroundings()),
             asked: crate::project::Moment::now(),
@@ -156,6 +160,7 @@ impl World {
                 ..Operator::default()
             }),
             hidden: Vec::new(),
+            agent: None,
         }
     }
 
@@ -273,6 +278,8 @@ impl World {
                 panic!("nothing to say of: {note:?}")
             }
             Some(Report::Model(spec)) => panic!("nobody offers {spec}"),
+            Some(Report::Asked(asking)) => panic!("nobody answers {:?}", asking.asked),
+            Some(Report::TakenBack(question)) => panic!("nobody asked {question:?}"),
             Some(Report::Usage {
                 usage,
                 purpose,
@@ -403,6 +410,10 @@ impl ClientSide for Files {
     }
 
     fn read_text_file(&self, read: ReadTextFile) -> Asked<String> {
+        // Only a look at what a write would change wants a whole file: nothing is there yet.
+        if (read.line, read.limit) == (None, None) {
+            return Box::pin(async { Err(ClientError::NotOffered) });
+        }
         let answered = self.ask("read", &read.path);
         Box::pin(async move { answered.await.map_err(|_| ClientError::Gone) })
     }

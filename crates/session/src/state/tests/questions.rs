@@ -1,16 +1,11 @@
 //! Questions of the agent's to the person.
 
-use super::check;
+use super::{check, check_in_a_turn};
 
 #[test]
 fn d_05_the_first_answer_is_the_outcome_of_the_call_that_asked() {
-    check(
+    check_in_a_turn(
         "
-prompt hello
-    notice
-    session.updated
-    user.message hello
-    turn.started 1
 propose ask_user:c1
     tool.use c1
     question.asked c1
@@ -39,13 +34,8 @@ end
 
 #[test]
 fn d_05_whoever_does_not_answer_declines() {
-    check(
+    check_in_a_turn(
         "
-prompt hello
-    notice
-    session.updated
-    user.message hello
-    turn.started 1
 propose ask_user:c1
     tool.use c1
     question.asked c1
@@ -113,6 +103,53 @@ interrupt
     question.answered Cancelled
     tool.result c2 NotRun
     turn.interrupted 2
+",
+    );
+}
+
+#[test]
+fn d_04_whoever_denies_may_say_why_and_the_model_is_told() {
+    check_in_a_turn(
+        "
+propose write:c1
+    tool.use c1
+    permission.asked c1
+explain reject_once no rule
+    permission.answered Denied, no rule
+    tool.result c1 Denied
+propose write:c2
+    tool.use c2
+    permission.asked c2
+explain allow_once by a rule
+    permission.answered Allowed, by a rule
+finish c2
+    tool.result c2 Completed
+propose ask_user:c3
+    tool.use c3
+    question.asked c3
+explain decline nobody is there
+    question.answered Declined
+    tool.result c3 Denied
+",
+    );
+}
+
+#[test]
+fn d_04_a_tool_that_is_not_there_fails_in_every_mode_and_nobody_is_asked() {
+    check_in_a_turn(
+        "
+propose raed:c1~ write:c2
+    tool.use c1
+    tool.use c2
+    tool.result c1 Failed
+    permission.asked c2
+answer allow_once
+    permission.answered Allowed
+mode plan
+    mode.changed plan
+propose raed:c3~
+    tool.use c3
+    tool.result c3 Failed
 ",
     );
 }

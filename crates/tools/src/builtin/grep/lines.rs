@@ -1,11 +1,12 @@
 //! The lines that were found in one file.
 
-use std::fs::File;
 use std::io;
 
 use domain::limits::{GREP_LINE_CHARS_MAX, TOOL_RESULT_LINES_MAX};
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkFinish, SinkMatch};
+
+use crate::roots::Watched;
 
 /// Lines of one file, in order, as many as could be shown.
 #[derive(Debug, Default)]
@@ -26,10 +27,12 @@ enum Line {
 }
 
 impl Lines {
-    /// Searches `file`. One that cannot be read to its end gives what was found until then.
-    pub(super) fn of(searcher: &mut Searcher, matcher: &RegexMatcher, file: &File) -> Self {
+    /// Searches `file`. One that cannot be read to its end, or that nobody waits for any more, gives
+    /// what was found until then.
+    pub(super) fn of(searcher: &mut Searcher, matcher: &RegexMatcher, mut file: Watched) -> Self {
         let mut lines = Self::default();
-        let _ = searcher.search_file(matcher, file, &mut lines);
+        let _ = searcher.search_reader(matcher, &mut file, &mut lines);
+        lines.is_cut |= file.was_stopped();
         if lines.is_binary {
             return Self::default();
         }

@@ -263,3 +263,22 @@ fn a_search_that_nobody_waits_for_ends() {
         );
     }
 }
+
+#[test]
+fn a_search_in_one_large_file_ends_with_whoever_waits_for_it() {
+    let place = Place::new();
+    place.put("large.log", &"nothing of interest\n".repeat(100_000));
+    let grep = |stopped: bool, pattern: &str| {
+        let (waiting, flag) = StopFlag::new();
+        let root = place.directory.path().to_owned();
+        let roots = Roots::new(root, Vec::new(), Vec::new()).stopped_by(flag);
+        let waiting = (!stopped).then_some(waiting);
+        let input = json!({"pattern": pattern, "path": "large.log"});
+        let outcome = find("grep").unwrap().here().unwrap().run(input, &roots);
+        drop(waiting);
+        outcome.text
+    };
+    assert_eq!(grep(false, "needle"), "[no matches]");
+    let text = grep(true, "needle");
+    assert!(text.contains("stopped before its end"), "{text}");
+}

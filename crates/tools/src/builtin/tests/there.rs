@@ -190,7 +190,14 @@ async fn a_client_is_asked_for_nothing_outside_the_roots() {
 async fn a_file_need_not_be_on_the_servers_disk() {
     let elsewhere = Path::new("/nowhere/on/this/machine");
     let input = json!({"path": "src/new.rs", "content": "x"});
-    let (outcome, asked) = run(elsewhere, Fake::default(), "write", input).await;
+    let client = Fake {
+        offers: Offers {
+            read_text_file: false,
+            ..Fake::default().offers
+        },
+        ..Fake::default()
+    };
+    let (outcome, asked) = run(elsewhere, client, "write", input).await;
     assert_eq!(outcome, Outcome::completed("Wrote src/new.rs (1 bytes)."));
     assert_eq!(asked, ["write /nowhere/on/this/machine/src/new.rs x"]);
 }
@@ -430,14 +437,44 @@ async fn an_edit_needs_a_client_that_reads_and_writes() {
 }
 
 #[tokio::test]
-async fn a_write_is_not_shown_as_a_change_of_a_text_that_the_client_does_not_have() {
+async fn a_write_is_shown_as_a_change_of_the_text_that_the_client_has() {
     let workspace = workspace();
     std::fs::write(workspace.path().join("a.txt"), "saved\n").unwrap();
-    let (toolbox, _) = toolbox(workspace.path(), with_text("unsaved\n"));
+    let (toolbox, asked) = toolbox(workspace.path(), with_text("unsaved\n"));
     let write = json!({"path": "a.txt", "content": "new\n"});
     let shown = toolbox.show("write", &write).await;
-    assert_eq!(shown.content[0]["oldText"], "saved\n", "as far as is known");
-    call(&toolbox, "read", json!({"path": "a.txt"})).await;
-    assert!(toolbox.show("write", &write).await.content.is_empty());
-    assert!(call(&toolbox, "write", write).await.blocks.is_empty());
+    assert_eq!(shown.content[0]["oldText"], "unsaved\n");
+    let outcome = call(&toolbox, "write", write.clone()).await;
+    assert_eq!(outcome.blocks[0]["oldText"], "unsaved\n");
+    let last = asked.lock().unwrap().last().cloned().unwrap();
+    assert!(last.starts_with("write "), "{last}");
+    // The client still has the old text: not what was written.
+    let outcome = call(&toolbox, "write", write).await;
+    assert_eq!(outcome.status, ToolStatus::Failed);
+    assert!(
+        outcome.text.contains("has changed since"),
+        "{}",
+        outcome.text
+    );
+}
+
+#[tokio::test]
+async fn a_write_is_shown_without_a_change_if_the_client_does_not_say_what_is_there() {
+    let workspace = workspace();
+    std::fs::write(workspace.path().join("a.txt"), "saved\n").unwrap();
+    let client = Fake {
+        file: Err(ClientError::Peer {
+            code: -32_002,
+            message: "nf".to_owned(),
+            data: None,
+        }),
+        ..Fake::default()
+    };
+    let (toolbox, _) = toolbox(workspace.path(), client);
+    let write = |path| json!({"path": path, "content": "new\n"});
+    let shown = toolbox.show("write", &write("a.txt")).await;
+    assert!(shown.content.is_empty(), "{:?}", shown.content);
+    let shown = toolbox.show("write", &write("b.txt")).await;
+    assert_eq!(shown.content[0]["newText"], "new\n", "it is new");
+    assert!(shown.content[0].get("oldText").is_none_or(Value::is_null));
 }

@@ -166,3 +166,42 @@ fn a_socket_in_what_is_shown_is_out_of_sight_unless_it_is_named() {
     });
     assert!(!places.hide_files.contains(&path));
 }
+
+#[test]
+fn a_tool_chain_is_seen_under_every_name_that_leads_to_it() {
+    let scene = Scene::new();
+    let real = scene.path("home/.cache/tools/bin");
+    fs::create_dir_all(&real).unwrap();
+    fs::create_dir_all(scene.path("home/.dots")).unwrap();
+    // Two links, neither of them in anything that is shown.
+    std::os::unix::fs::symlink(&real, scene.path("home/.dots/inner")).unwrap();
+    std::os::unix::fs::symlink("home/.dots/inner", scene.path("outer")).unwrap();
+    let tools = [scene.path("outer")];
+    let places = find(&Ground {
+        tools: &tools,
+        ..scene.ground()
+    });
+    for name in ["outer", "home/.dots/inner"] {
+        let at = scene.path(name);
+        let shown = places.see.iter().find(|shown| shown.at == at);
+        assert_eq!(shown.map(|shown| &shown.real), Some(&real), "{name}");
+    }
+    assert!(holds(&places.see, &real));
+    assert!(!holds(&places.see, &scene.path("home/.dots/other")));
+}
+
+#[test]
+fn a_link_to_a_tool_chain_shows_no_token_of_it() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink("home/.cargo", scene.path("linked")).unwrap();
+    let tools = [scene.path("linked")];
+    let places = find(&Ground {
+        tools: &tools,
+        ..scene.ground()
+    });
+    assert!(holds(&places.see, &scene.path("linked/bin")));
+    for name in ["home/.cargo", "linked"] {
+        let token = scene.path(name).join("credentials.toml");
+        assert!(places.hide_files.contains(&token), "{name}");
+    }
+}
