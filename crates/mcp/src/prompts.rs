@@ -38,7 +38,7 @@ impl Link {
     /// If a page does not come.
     pub(crate) async fn prompts(&self) -> Result<Vec<Prompt>, CallError> {
         let info = self.peer().peer_info();
-        if !info.is_some_and(|info| info.capabilities.prompts.is_some()) {
+        if info.is_none_or(|info| info.capabilities.prompts.is_none()) {
             return Ok(Vec::new());
         }
         let (mut prompts, mut cursor) = (Vec::new(), None);
@@ -123,12 +123,16 @@ fn words(block: ContentBlock) -> String {
             ResourceContents::TextResourceContents { uri, text, .. } => {
                 format!("[resource {}]\n{text}", quoted(&uri))
             }
-            _ => "[a resource that is no text]".to_owned(),
+            ResourceContents::BlobResourceContents { .. } | _ => {
+                "[a resource that is no text]".to_owned()
+            }
         },
         ContentBlock::ResourceLink(link) => {
             format!("[link to the resource {}]", quoted(&link.uri))
         }
-        _ => "[content that is no text]".to_owned(),
+        ContentBlock::Image(_) | ContentBlock::Audio(_) | _ => {
+            "[content that is no text]".to_owned()
+        }
     }
 }
 

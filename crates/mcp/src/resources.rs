@@ -72,7 +72,7 @@ async fn read(link: &Link, uri: &str) -> Result<Vec<ContentBlock>, CallError> {
             let contents = result.contents.into_iter();
             Ok(contents.map(ContentBlock::resource).collect())
         }
-        _ => Err(CallError::Unexpected(
+        ReadResourceResponse::InputRequired(_) | _ => Err(CallError::Unexpected(
             "the server asks for more before it shows this".to_owned(),
         )),
     }

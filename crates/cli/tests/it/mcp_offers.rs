@@ -140,8 +140,8 @@ async fn a_prompt_of_a_server_is_a_command_that_a_person_types() {
         "{notices:?}"
     );
     let updates = client.received().into_iter();
-    let offered = updates.filter(|frame| frame.contains("available_commands_update"));
-    let offered = offered.last().unwrap();
+    let mut offered = updates.filter(|frame| frame.contains("available_commands_update"));
+    let offered = offered.next_back().unwrap();
     assert!(offered.contains("mcp__small__trip"), "{offered}");
 }
 
