@@ -20,7 +20,7 @@ use domain::ids::PermissionId;
 use domain::{
     CallId, EventSeq, FailureKind, MessageId, PrincipalId, SessionId, TraceParent, TurnId,
 };
-use journal::{Meta, StoreError, Writer};
+use journal::{Meta, Writer};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -29,12 +29,12 @@ use crate::directory::{DirectoryLink, Engine};
 use crate::family::Role;
 use crate::feed::Feed;
 use crate::handle::{
-    Accepted, Answer, AttachError, AttachReply, AttachmentId, Bell, CommandError, Config,
-    DeleteReply, Envelope, Mailbox, Presence, Prompt, Reply,
+    Accepted, Answer, AttachmentId, Bell, CommandError, Config, DeleteReply, Envelope, Mailbox,
+    Presence, Prompt, Reply,
 };
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, Said, SessionState};
-use crate::store_task::{blocking, failure_kind};
+use crate::store_task::blocking;
 use crate::subscription::Ending;
 
 mod commit;
@@ -589,14 +589,4 @@ async fn sleep_until(due: Option<Instant>) {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
     }
-}
-
-/// Answers an attach that cannot be served.
-fn refuse_attach(reply: AttachReply, error: &StoreError) {
-    let refusal = if matches!(error, StoreError::NotFound) {
-        AttachError::NotFound
-    } else {
-        AttachError::Failed(failure_kind(error))
-    };
-    let _ = reply.send(Err(refusal));
 }

@@ -11,11 +11,11 @@ use journal::StoreError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{LiveMeta, OpenSession, SessionActor, Stopping, refuse_attach};
+use super::{LiveMeta, OpenSession, SessionActor, Stopping};
 use crate::directory::{DirectoryLink, Engine, NewSession};
 use crate::family::ChildBirth;
 use crate::feed::{Feed, Head};
-use crate::handle::{AttachError, Bell, CommandError, Envelope, Mailbox};
+use crate::handle::{AttachError, AttachReply, Bell, CommandError, Envelope, Mailbox};
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
@@ -355,4 +355,14 @@ impl SessionActor {
         self.directory.left(self.id).await;
         deleted.map_err(|error| failure_kind(&error))
     }
+}
+
+/// Answers an attach that cannot be served.
+fn refuse_attach(reply: AttachReply, error: &StoreError) {
+    let refusal = if matches!(error, StoreError::NotFound) {
+        AttachError::NotFound
+    } else {
+        AttachError::Failed(failure_kind(error))
+    };
+    let _ = reply.send(Err(refusal));
 }
