@@ -146,10 +146,11 @@ impl Calls {
         lines
     }
 
-    /// A question was answered: what it was about runs, or ends.
-    pub(super) fn answered(&mut self) {
-        for open in &mut self.open {
+    /// A question was answered: what it was about runs from now on, or ends.
+    pub(super) fn answered(&mut self, now: Instant) {
+        for open in self.open.iter_mut().filter(|open| open.is_asked) {
             open.is_asked = false;
+            open.since = now;
         }
     }
 

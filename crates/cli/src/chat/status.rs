@@ -126,3 +126,46 @@ impl Status {
 fn said(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Status;
+    use crate::chat::text::{Line, Style};
+
+    #[test]
+    fn the_last_row_says_what_is_known_and_nothing_else() {
+        let mut status = Status::default();
+        let line = |status: &Status| status.line(Line::of(Style::Good, "ready"), "3f2a").plain();
+        assert_eq!(line(&status), "ready · 3f2a");
+        let options = json!([
+            {"id": "model", "currentValue": "a:b", "options": [{"value": "a:b", "name": "B"}]},
+            {"id": "mode", "currentValue": "default", "options": []},
+            {"id": "unknown", "currentValue": "x"},
+        ]);
+        status.update("config_option_update", &json!({"configOptions": options}));
+        status.update("current_mode_update", &json!({"currentModeId": "plan"}));
+        let usage = json!({"used": 50_000, "size": 200_000, "cost": {"amount": 0.1234}});
+        status.update("usage_update", &usage);
+        assert_eq!(
+            line(&status),
+            "ready · a:b · plan · 25% of 200k · $0.123 · 3f2a"
+        );
+        assert_eq!(status.choices("model")[0].name, "B");
+        assert!(status.choices("unknown").is_empty());
+    }
+
+    #[test]
+    fn updates_that_make_no_sense_change_nothing() {
+        let mut status = Status::default();
+        for kind in [
+            "config_option_update",
+            "usage_update",
+            "available_commands_update",
+        ] {
+            status.update(kind, &json!({"configOptions": 7, "used": -1, "size": 0}));
+        }
+        assert_eq!(status.line(Line::default(), "x").plain(), "x");
+    }
+}

@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use wire::acp::{TurnNotice, TurnState};
 
+use super::complete::Menu;
 use super::face::{Face, SPIN_EVERY};
 use super::jobs::{self, Done, Job, Wanted};
 use super::keys::Decoder;
@@ -193,7 +194,7 @@ impl<'a> Talk<'a> {
             Step::Resized => self.face.resize(Terminal::size(), now)?,
             Step::Withdrawn => {
                 self.face.asking.withdraw();
-                self.face.transcript.answered();
+                self.face.transcript.answered(now);
                 self.face.hint("answered elsewhere", now);
             }
             Step::Draw => {
@@ -248,6 +249,11 @@ impl<'a> Talk<'a> {
             WatchEvent::Update { update, raw } => {
                 if let Update::Other { kind } = &update {
                     self.face.status.update(kind, &raw);
+                    // What is being written may be the beginning of a command that is new.
+                    if kind == "available_commands_update" {
+                        self.face.menu = Menu::default();
+                        self.complete();
+                    }
                 }
                 self.face.transcript.update(update, &raw, now);
             }

@@ -134,8 +134,8 @@ impl Transcript {
     }
 
     /// A question was answered, here or elsewhere.
-    pub(super) fn answered(&mut self) {
-        self.calls.answered();
+    pub(super) fn answered(&mut self, now: Instant) {
+        self.calls.answered(now);
     }
 
     /// All that is known of a call.

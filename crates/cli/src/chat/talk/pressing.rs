@@ -28,7 +28,7 @@ impl<'a> Talk<'a> {
 
     async fn key(&mut self, key: Key, now: Instant) -> anyhow::Result<Flow> {
         let Some(key) = self.face.asking.press(key, now) else {
-            self.face.transcript.answered();
+            self.face.transcript.answered(now);
             return Ok(Flow::On);
         };
         let flow = match self.face.press(key) {
