@@ -14,7 +14,8 @@ fn parse(line: &str) -> Result<Command, clap::Error> {
 #[test]
 fn the_command_line_is_consistent_and_every_command_shows_an_example() {
     fn check(commands: &clap::Command) {
-        for command in commands.get_subcommands() {
+        // What is hidden is not for people.
+        for command in commands.get_subcommands().filter(|it| !it.is_hide_set()) {
             let help = command.get_after_help().map(ToString::to_string);
             let help = help.unwrap_or_default();
             assert!(help.contains("fastness "), "{}: {help}", command.get_name());
