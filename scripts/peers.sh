@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The real ACP clients, tool servers and language server that Fastness is tested with: installs what is
-# missing, runs the clients.
+# The real ACP clients, tool servers, language server and tester of REST that Fastness is tested with:
+# installs what is missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|pylsp]...   all of them if none is named
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|pylsp|schemathesis]...
+#                                                        all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #
 # Versions are pinned in crates/cli/tests/peers. Everything lands in $FASTNESS_PEERS_DIR, or else
@@ -17,9 +18,9 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 pin_of() {
     case $1 in
     typescript | acpx | mcp-node) echo "$pins/$1/package-lock.json" ;;
-    python | mcp-python | pylsp) echo "$pins/$1/requirements.txt" ;;
+    python | mcp-python | pylsp | schemathesis) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python or pylsp" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, pylsp or schemathesis" >&2
         exit 2
         ;;
     esac
@@ -65,7 +66,7 @@ install_peer() {
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in
-                python | mcp-python) install_python "$1" ;;
+                python | mcp-python | schemathesis) install_python "$1" ;;
                 pylsp) install_pylsp ;;
                 *) install_npm "$1" ;;
                 esac
@@ -103,7 +104,7 @@ run_peer() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python pylsp; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python pylsp schemathesis; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

@@ -20,6 +20,8 @@ pub enum Peer {
     McpNode,
     /// Such servers in Python, and what one more is made with.
     McpPython,
+    /// The tester of REST `schemathesis`, a Python package in its `site`.
+    Schemathesis,
 }
 
 impl Peer {
@@ -33,6 +35,7 @@ impl Peer {
             Self::Pylsp => "pylsp",
             Self::McpNode => "mcp-node",
             Self::McpPython => "mcp-python",
+            Self::Schemathesis => "schemathesis",
         }
     }
 }
