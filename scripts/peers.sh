@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The real ACP clients, tool servers and language servers that Fastness is tested with: installs what is
-# missing, runs the clients.
+# The real ACP clients, tool servers, language servers and tester of REST that Fastness is tested with: installs
+# what is missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls]...
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls|schemathesis]...
 #                                                          all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #   scripts/peers.sh conformance ARG...                    the conformance suite of MCP
@@ -19,9 +19,9 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 pin_of() {
     case $1 in
     typescript | acpx | mcp-node | mcp-conformance | tsls) echo "$pins/$1/package-lock.json" ;;
-    python | mcp-python | pylsp) echo "$pins/$1/requirements.txt" ;;
+    python | mcp-python | pylsp | schemathesis) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp or tsls" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp, tsls or schemathesis" >&2
         exit 2
         ;;
     esac
@@ -77,7 +77,7 @@ install_peer() {
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in
-                python | mcp-python) install_python "$1" ;;
+                python | mcp-python | schemathesis) install_python "$1" ;;
                 pylsp) install_pylsp ;;
                 tsls) install_tsls ;;
                 *) install_npm "$1" ;;
@@ -123,7 +123,7 @@ run_conformance() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls schemathesis; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

@@ -129,6 +129,18 @@ pub const HTTP2_STREAMS_MAX: u32 = 256;
 /// ("rapid reset"), and ends the connection.
 pub const HTTP2_RESETS_MAX: usize = 32;
 
+/// Most events one page of a session's history holds.
+pub const PAGE_EVENTS_MAX: usize = 1_000;
+
+/// Bytes of events after which such a page ends; one larger event still passes alone.
+pub const PAGE_EVENTS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a title: a line, not a text.
+pub const TITLE_BYTES_MAX: usize = 1024;
+
+/// Longest time one REST request may wait for its turn to end: proxies give up soon after.
+pub const PREFER_WAIT_MAX: Duration = Duration::from_secs(300);
+
 /// Sessions one `session/list` page shows.
 pub const LIST_PAGE_MAX: usize = 100;
 

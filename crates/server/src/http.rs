@@ -6,16 +6,16 @@
     reason = "an answer is what a check gives instead of its result, once per request"
 )]
 
-mod access_log;
+pub(crate) mod access_log;
 mod acp;
 mod admission;
-mod answer;
-mod body;
+pub(crate) mod answer;
+pub(crate) mod body;
 mod carry;
 mod echo;
 mod farewell;
 mod listen;
-mod login;
+pub(crate) mod login;
 mod metrics_route;
 mod pulse;
 mod routes;

@@ -1,6 +1,6 @@
 //! What every connection of a process shares.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use auth::{Credential, Door, Gate, Principal, Unauthorized};
@@ -87,9 +87,48 @@ impl Service {
         }
     }
 
+    /// Whether a session of `principal` may work in `root`: it is absolute and not, even in part,
+    /// the data directory.
+    ///
+    /// # Errors
+    /// Why it may not, for the client.
+    pub(crate) fn check_root(&self, principal: &Principal, root: &str) -> Result<(), &'static str> {
+        let path = Path::new(root);
+        let is_plain = path
+            .components()
+            .all(|part| !matches!(part, Component::ParentDir));
+        if !path.is_absolute() || !is_plain {
+            return Err("cwd and other directories must be absolute paths");
+        }
+        // A link may lead there under another name; one that leads nowhere leads not there.
+        let real = path.canonicalize();
+        let real = real.as_deref().unwrap_or(path);
+        if [path, real]
+            .iter()
+            .any(|path| path.starts_with(&self.data_dir))
+        {
+            return Err("a session cannot work inside the data directory");
+        }
+        if !principal.is_local() && !real.starts_with(&self.cwd) {
+            return Err("this token works beneath the server's directory");
+        }
+        Ok(())
+    }
+
     /// Whether a principal that was admitted before would still be.
     pub(crate) fn still_admits(&self, principal: &Principal) -> bool {
         self.gate.still_admits(principal, Timestamp::now())
+    }
+
+    /// The models that sessions can choose, the process's own first.
+    pub(crate) fn models(&self) -> Vec<String> {
+        let options = self.catalog.options().into_iter();
+        options.map(|option| option.spec).collect()
+    }
+
+    /// The model of sessions that have chosen none.
+    pub(crate) fn own_model(&self) -> String {
+        self.models().into_iter().next().unwrap_or_default()
     }
 
     /// Looks at the named tokens again and again, so that connections of a revoked one end soon.

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::project::Moment;
@@ -20,7 +20,7 @@ use domain::ids::PermissionId;
 use domain::{
     CallId, EventSeq, FailureKind, MessageId, PrincipalId, SessionId, TraceParent, TurnId,
 };
-use journal::{Meta, Writer};
+use journal::Writer;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,7 @@ use crate::handle::{
     Accepted, Answer, AttachmentId, Bell, CommandError, Config, DeleteReply, Envelope, Mailbox,
     Presence, Prompt, Reply,
 };
+use crate::overview::Shown;
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, Said, SessionState};
 use crate::store_task::blocking;
@@ -58,9 +59,6 @@ const CANCEL_TIME_MAX: Duration = Duration::from_millis(900);
 /// How long an answer about the disk's free space is believed.
 const DISK_LOOK: Duration = Duration::from_secs(1);
 
-/// What the directory can see of a live session without asking it.
-pub(crate) type LiveMeta = Arc<Mutex<Option<Meta>>>;
-
 /// One session's actor.
 pub(crate) struct SessionActor {
     id: SessionId,
@@ -71,7 +69,7 @@ pub(crate) struct SessionActor {
     bell: Arc<Bell>,
     cancels_seen: u64,
     feed: Arc<Feed>,
-    live_meta: LiveMeta,
+    shown: Shown,
     /// `None` before the files are open and after the store failed.
     open: Option<Box<OpenSession>>,
     /// What can be read of a journal that is damaged; `open` stays `None` then.
@@ -272,6 +270,7 @@ impl SessionActor {
             }
             Envelope::SetMode { mode, reply } => self.on_set_mode(mode, reply).await,
             Envelope::SetModel { model, reply } => self.on_set_model(model, reply).await,
+            Envelope::Label { label, reply } => self.on_label(label, reply).await,
             Envelope::Config { reply } => {
                 let state = self.readable();
                 let config = state.map(|state| Config::of(state, &self.engine));
@@ -538,14 +537,6 @@ impl SessionActor {
     fn readable(&self) -> Option<&SessionState> {
         let read_only = self.read_only.as_ref().map(|read_only| &read_only.state);
         self.open.as_ref().map(|open| &open.state).or(read_only)
-    }
-
-    fn publish_meta(&self) {
-        let meta = self.open.as_ref().map(|open| open.writer.meta().clone());
-        *self
-            .live_meta
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = meta;
     }
 }
 

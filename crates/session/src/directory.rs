@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agent::{Catalog, Operator, Provider, RemoteSource, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
-use domain::limits::{LIST_PAGE_MAX, MAILBOX_COMMANDS_MAX};
+use domain::limits::MAILBOX_COMMANDS_MAX;
 use domain::{FailureKind, Limits, PrincipalId, SessionId, ToolServer};
-use journal::{FileStore, Meta, StoreError};
+use journal::FileStore;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::actor::{Birth, LiveMeta, SessionActor};
+use crate::actor::{Birth, SessionActor};
 use crate::family::{ChildBirth, GuardReply, Guarded};
 use crate::handle::{
     AttachError, AttachReply, Attached, CommandError, DeleteReply, Entrance, Envelope, From,
     Mailbox,
 };
+use crate::overview::{self, Shown};
 use crate::standing::Standing;
 use crate::state::SessionState;
-use crate::store_task::blocking;
 
 /// What all sessions of a process share.
 pub struct Engine {
@@ -73,20 +73,11 @@ pub struct NewSession {
     pub servers: Vec<ToolServer>,
 }
 
-/// One page of a list of sessions, newest first.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// The sessions.
-    pub sessions: Vec<Meta>,
-    /// Where the next page starts.
-    pub next: Option<SessionId>,
-}
-
 /// The way to all sessions. Cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
     requests: mpsc::Sender<Request>,
-    store: FileStore,
+    pub(crate) store: FileStore,
     limits: Arc<Limits>,
     standing: Standing,
 }
@@ -161,38 +152,6 @@ impl Sessions {
         link.delete(id, principal.id().clone()).await
     }
 
-    /// The sessions the principal may enter, newest first, from `after` on, in `cwd` only if given.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn list(
-        &self,
-        principal: &Principal,
-        cwd: Option<String>,
-        after: Option<SessionId>,
-    ) -> Result<Page, StoreError> {
-        let live = self.live().await;
-        let (store, principal) = (self.store.clone(), principal.clone());
-        blocking(move || {
-            let mut sessions = Vec::new();
-            for id in store.list()? {
-                // One that is damaged or just being deleted must not hide the others.
-                let Some(meta) = live.get(&id).cloned().or_else(|| store.meta(id).ok()) else {
-                    continue;
-                };
-                // Sub-agents' are found by the session that they worked for.
-                if meta.parent.is_none()
-                    && principal.may_enter(id, &meta.owner)
-                    && cwd.as_ref().is_none_or(|cwd| *cwd == meta.cwd)
-                {
-                    sessions.push(meta);
-                }
-            }
-            Ok(page_of(sessions, after))
-        })
-        .await
-    }
-
     /// Lets running turns end until `deadline`, interrupts the rest, and returns when every
     /// session has left memory.
     pub async fn shut_down(&self, deadline: Instant) {
@@ -222,9 +181,10 @@ impl Sessions {
         self.standing.is_draining()
     }
 
-    async fn live(&self) -> HashMap<SessionId, Meta> {
+    /// The sessions in memory, or only `of` if it is there.
+    pub(crate) async fn live(&self, of: Option<SessionId>) -> overview::Live {
         let (reply, live) = oneshot::channel();
-        match self.requests.send(Request::Live { reply }).await {
+        match self.requests.send(Request::Live { of, reply }).await {
             Ok(()) => live.await.unwrap_or_default(),
             Err(_) => HashMap::new(),
         }
@@ -358,7 +318,8 @@ enum Request {
         id: SessionId,
     },
     Live {
-        reply: oneshot::Sender<HashMap<SessionId, Meta>>,
+        of: Option<SessionId>,
+        reply: oneshot::Sender<overview::Live>,
     },
     ShutDown {
         deadline: Instant,
@@ -372,7 +333,7 @@ struct Live {
     envelopes_sent: u64,
     /// It is on its way out; these wait for it to be gone.
     leaving: Option<Vec<Envelope>>,
-    meta: LiveMeta,
+    shown: Shown,
 }
 
 struct Directory {
@@ -450,12 +411,14 @@ impl Directory {
                 let parked = self.live.remove(&id).and_then(|live| live.leaving);
                 self.load_for(id, parked);
             }
-            Request::Live { reply } => {
-                let metas = self.live.iter().filter_map(|(id, live)| {
-                    let meta = live.meta.lock().unwrap_or_else(PoisonError::into_inner);
-                    meta.clone().map(|meta| (*id, meta))
+            Request::Live { of, reply } => {
+                let wanted = self.live.iter();
+                let wanted = wanted.filter(|(id, _)| of.is_none_or(|of| of == **id));
+                let shown = wanted.filter_map(|(id, live)| {
+                    let shown = live.shown.lock().unwrap_or_else(PoisonError::into_inner);
+                    shown.clone().map(|glance| (*id, glance))
                 });
-                let _ = reply.send(metas.collect());
+                let _ = reply.send(shown.collect());
             }
             Request::ShutDown { deadline, reply } => self.shut_down(deadline, reply),
         }
@@ -510,14 +473,14 @@ impl Directory {
             return live.mailbox.clone();
         }
         let (mailbox, receiver) = mpsc::channel(MAILBOX_COMMANDS_MAX);
-        let meta: LiveMeta = Arc::new(Mutex::new(None));
+        let shown: Shown = Arc::new(Mutex::new(None));
         // Boxed: as part of the task it would be there twice, once as the argument of `run`.
         let actor = Box::new(SessionActor::new(
             id,
             Arc::clone(&self.engine),
             self.link.clone(),
             (mailbox.clone(), receiver),
-            Arc::clone(&meta),
+            Arc::clone(&shown),
         ));
         let (living, link) = (tokio::spawn(actor.run(birth)), self.link.clone());
         tokio::spawn(async move {
@@ -531,7 +494,7 @@ impl Directory {
             mailbox: mailbox.clone(),
             envelopes_sent: 0,
             leaving: None,
-            meta,
+            shown,
         };
         self.live.insert(id, live);
         mailbox
@@ -559,30 +522,5 @@ impl Live {
             self.leaving = Some(Vec::new());
         }
         nobody_coming
-    }
-}
-
-/// The page after `after`, newest first.
-fn page_of(mut sessions: Vec<Meta>, after: Option<SessionId>) -> Page {
-    sessions.sort_by(|a, b| {
-        b.updated_at
-            .0
-            .total_cmp(&a.updated_at.0)
-            .then(a.id.cmp(&b.id))
-    });
-    let start = match after {
-        Some(after) => sessions
-            .iter()
-            .position(|meta| meta.id == after)
-            .map_or(0, |at| at + 1),
-        None => 0,
-    };
-    let mut rest = sessions.split_off(start);
-    let more = rest.len() > LIST_PAGE_MAX;
-    rest.truncate(LIST_PAGE_MAX);
-    let next = rest.last().filter(|_| more).map(|meta| meta.id);
-    Page {
-        sessions: rest,
-        next,
     }
 }

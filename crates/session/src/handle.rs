@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use agent::ProjectView;
 use agent::client_side::ClientSide;
 use auth::{Line, Principal, Scope, Secret};
+use domain::event::SessionUpdated;
 use domain::ids::PermissionId;
 use domain::{
-    Cursor, EventSeq, FailureKind, MessageId, PromptId, SessionId, ToolServer, TraceParent, TurnId,
+    Cursor, Event, EventSeq, FailureKind, MessageId, PromptId, SessionId, ToolServer, TraceParent,
+    TurnId,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -97,12 +99,40 @@ pub struct Config {
 }
 
 impl Config {
+    /// Takes note of what `event` changed; says whether it did.
+    pub fn take(&mut self, event: &Event) -> bool {
+        if let Event::ModeChanged(changed) = event {
+            self.mode = changed.mode.parse().unwrap_or_default();
+            return true;
+        }
+        let Event::SessionUpdated(SessionUpdated {
+            config: Some(config),
+            ..
+        }) = event
+        else {
+            return false;
+        };
+        if let Some(model) = config.get("model").and_then(Value::as_str) {
+            model.clone_into(&mut self.model);
+        }
+        true
+    }
+
     pub(crate) fn of(state: &SessionState, engine: &Engine) -> Self {
         Self {
             mode: state.mode(),
             model: engine.model_of(state),
         }
     }
+}
+
+/// What lists show of a session; `None` leaves a part as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label {
+    /// Its title.
+    pub title: Option<String>,
+    /// Whether it was put away.
+    pub archived: Option<bool>,
 }
 
 /// How far back a session went.
@@ -337,6 +367,14 @@ impl SessionHandle {
         self.send(Envelope::SetModel { model, reply });
     }
 
+    /// Changes what lists show of the session.
+    pub fn label(&self, label: Label, reply: Reply<Result<(), CommandError>>) {
+        if !self.may_act() {
+            return reply(Err(CommandError::Scope));
+        }
+        self.send(Envelope::Label { label, reply });
+    }
+
     /// Asks what is set.
     pub fn config(&self, reply: Reply<Result<Config, CommandError>>) {
         self.send(Envelope::Config { reply });
@@ -477,6 +515,10 @@ pub(crate) enum Envelope {
         model: String,
         reply: Reply<Result<(), CommandError>>,
     },
+    Label {
+        label: Label,
+        reply: Reply<Result<(), CommandError>>,
+    },
     Config {
         reply: Reply<Result<Config, CommandError>>,
     },
@@ -530,7 +572,9 @@ impl Envelope {
             Self::Attach { reply, .. } => drop(reply.send(Err(error.into()))),
             Self::Guard { reply } => drop(reply.send(Err(error.into()))),
             Self::Prompt { reply, .. } => reply(Err(error)),
-            Self::SetMode { reply, .. } | Self::SetModel { reply, .. } => reply(Err(error)),
+            Self::SetMode { reply, .. }
+            | Self::SetModel { reply, .. }
+            | Self::Label { reply, .. } => reply(Err(error)),
             Self::Config { reply } => reply(Err(error)),
             Self::Rewind { reply, .. } => reply(Err(error)),
             Self::Close { reply, .. } => reply(Err(error)),

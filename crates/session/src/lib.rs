@@ -17,6 +17,7 @@ mod family;
 mod feed;
 pub mod handle;
 pub mod mode;
+pub mod overview;
 pub mod policy;
 mod resume_file;
 mod standing;
@@ -29,12 +30,13 @@ pub use agent::project::Project;
 pub use agent::{
     Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, client_side, library,
 };
-pub use directory::{Engine, NewSession, Page, Sessions};
+pub use directory::{Engine, NewSession, Sessions};
 pub use handle::{
-    Accepted, Answer, AttachError, Attached, CommandError, Config, Entrance, From, Prompt, Rewound,
-    SessionHandle, Snapshot, TurnPhase,
+    Accepted, Answer, AttachError, Attached, CommandError, Config, Entrance, From, Label, Prompt,
+    Rewound, SessionHandle, Snapshot, TurnPhase,
 };
 pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;
+pub use overview::{Events, ForkError, Glance, Page, Told, Wanted, Which};
 pub use state::{Asked, Fate, TurnOutcome};
 pub use subscription::{Delivery, Ending, Item, Subscription};

@@ -23,6 +23,7 @@ mod rewind;
 
 pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
+pub(crate) use prompts::interrupted_error;
 pub use questions::{Asked, Question, Said};
 pub use rewind::Rewind;
 
@@ -41,6 +42,8 @@ pub struct SessionState {
     additional_directories: Vec<String>,
     mode: Mode,
     title: Option<String>,
+    /// Whether it was put away.
+    archived: bool,
     greeted: bool,
     head: EventSeq,
     turns_started: u64,
@@ -126,6 +129,7 @@ impl Default for SessionState {
             additional_directories: Vec::new(),
             mode: Mode::default(),
             title: None,
+            archived: false,
             greeted: false,
             head: EventSeq(0),
             turns_started: 0,

@@ -24,6 +24,8 @@ pub enum Peer {
     McpPython,
     /// The conformance suite of MCP.
     McpConformance,
+    /// The tester of REST `schemathesis`, a Python package in its `site`.
+    Schemathesis,
 }
 
 impl Peer {
@@ -39,6 +41,7 @@ impl Peer {
             Self::McpNode => "mcp-node",
             Self::McpPython => "mcp-python",
             Self::McpConformance => "mcp-conformance",
+            Self::Schemathesis => "schemathesis",
         }
     }
 }

@@ -47,6 +47,21 @@ const ROUTES: &[Route] = &[
         no_object: 400,
     },
     Route {
+        path: "/api/v1/sessions",
+        bytes_max: 2_000_000,
+        good: "{}",
+        served: &[201],
+        no_object: 400,
+    },
+    Route {
+        path: "/api/v1/sessions/00000000000000000000000000000000/prompts",
+        bytes_max: 16 * 1024 * 1024,
+        good: r#"{"prompt":"hello"}"#,
+        // Understood, and there is no such session.
+        served: &[404],
+        no_object: 400,
+    },
+    Route {
         path: "/acp",
         bytes_max: 16 * 1024 * 1024,
         good: r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#,

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use domain::event::{SessionUpdated, StopReason, Usage};
+use domain::event::{StopReason, Usage};
 use domain::ids::PermissionId;
 use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
 use session::{
@@ -315,7 +315,7 @@ impl Pump {
             }
             other => self.updates(other, meta, cursor, frames),
         }
-        if is_live && self.is_reconfigured(&stored.event) {
+        if is_live && self.config.take(&stored.event) {
             let shown = self.service.settings(&self.config);
             let update = acp::config_option_update(self.session, &shown.settings());
             frames.push(Frame::once(update));
@@ -323,25 +323,6 @@ impl Pump {
         frames.extend(self.turn_notice(stored, cursor));
         frames.extend(self.rewound_notice(stored, cursor));
         self.settle(&stored.event, frames);
-    }
-
-    /// Whether `event` changed what is set; takes note of it.
-    fn is_reconfigured(&mut self, event: &Event) -> bool {
-        if let Event::ModeChanged(changed) = event {
-            self.config.mode = changed.mode.parse().unwrap_or_default();
-            return true;
-        }
-        let Event::SessionUpdated(SessionUpdated {
-            config: Some(config),
-            ..
-        }) = event
-        else {
-            return false;
-        };
-        if let Some(model) = config.get("model").and_then(serde_json::Value::as_str) {
-            model.clone_into(&mut self.config.model);
-        }
-        true
     }
 
     /// The frames of an event that this client was sent before, but for those that are kept.

@@ -1,14 +1,14 @@
 //! What each request of a client does. A reply comes back through [`Answers`](super::Answers).
 
-use std::path::{Component, Path};
 use std::sync::Arc;
 
 use auth::Scope;
+use domain::limits::LIST_PAGE_MAX;
 use domain::{EventSeq, FailureKind, MessageId, SessionId};
 use meters::label::Ignored;
 use session::client_side::ClientSide;
 use session::handle::Reply;
-use session::{Accepted, CommandError, Fate, Mode, NewSession, Rewound};
+use session::{Accepted, CommandError, Fate, Mode, NewSession, Rewound, Wanted};
 use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
 use wire::rpc::{RequestId, RpcError};
 
@@ -58,8 +58,8 @@ impl Connection {
         }
         let roots = std::iter::once(&new.cwd).chain(&new.additional_directories);
         for root in roots {
-            if let Err(error) = self.check_root(root) {
-                return self.answers.error(&id, error);
+            if let Err(why) = self.service.check_root(&self.principal, root) {
+                return self.answers.error(&id, RpcError::invalid_params(why));
             }
         }
         let wanted = NewSession {
@@ -68,36 +68,6 @@ impl Connection {
             servers: named_servers(&self.principal, &new.mcp_servers),
         };
         self.enter_new(id, wanted, Vec::new());
-    }
-
-    /// A root is absolute and not, even in part, the data directory.
-    fn check_root(&self, root: &str) -> Result<(), RpcError> {
-        let path = Path::new(root);
-        let plain = path
-            .components()
-            .all(|part| !matches!(part, Component::ParentDir));
-        if !path.is_absolute() || !plain {
-            return Err(RpcError::invalid_params(
-                "cwd and other directories must be absolute paths",
-            ));
-        }
-        // A link may lead there under another name; one that leads nowhere leads not there.
-        let real = path.canonicalize();
-        let real = real.as_deref().unwrap_or(path);
-        if [path, real]
-            .iter()
-            .any(|path| path.starts_with(&self.service.data_dir))
-        {
-            return Err(RpcError::invalid_params(
-                "a session cannot work inside the data directory",
-            ));
-        }
-        if !self.principal.is_local() && !real.starts_with(&self.service.cwd) {
-            return Err(RpcError::invalid_params(
-                "this token works beneath the server's directory",
-            ));
-        }
-        Ok(())
     }
 
     fn list(&self, id: RequestId, list: acp::ListSessions) {
@@ -116,9 +86,15 @@ impl Connection {
         let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
         let principal = self.principal.clone();
         self.service.connections.spawn(async move {
-            match service.sessions.list(&principal, list.cwd, after).await {
+            let wanted = Wanted {
+                cwd: list.cwd,
+                after,
+                count_max: LIST_PAGE_MAX,
+            };
+            match service.sessions.list(&principal, wanted).await {
                 Ok(page) => {
-                    let entries: Vec<_> = page.sessions.into_iter().map(entry).collect();
+                    let metas = page.sessions.into_iter().map(|glance| glance.meta);
+                    let entries: Vec<_> = metas.map(entry).collect();
                     let next = page.next.map(|next| next.to_string());
                     answers.result(&id, &acp::list_result(&entries, next.as_deref()));
                 }

@@ -17,7 +17,7 @@ pub(super) struct AskedBy(pub(super) PrincipalId);
 
 /// The session an answer is about.
 #[derive(Clone, Copy)]
-pub(super) struct About(pub(super) SessionId);
+pub(crate) struct About(pub(crate) SessionId);
 
 /// The name under which a refusal can be found.
 #[derive(Clone)]

@@ -4,6 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use domain::{ConnectionId, FailureKind};
 use meters::label::Reason;
+use serde::Serialize;
 use serde_json::json;
 use session::{AttachError, CommandError};
 
@@ -13,7 +14,7 @@ use super::access_log::Named;
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// An error as every route tells it.
-pub(super) fn refusal(status: StatusCode, error: &str, message: &str) -> Response {
+pub(crate) fn refusal(status: StatusCode, error: &str, message: &str) -> Response {
     let request = ConnectionId::random();
     let body = json!({"error": error, "message": message, "requestId": request.as_str()});
     let reason = Reason::named(error).unwrap_or(Reason::Other);
@@ -24,13 +25,25 @@ pub(super) fn refusal(status: StatusCode, error: &str, message: &str) -> Respons
 }
 
 /// An answer in JSON.
-pub(super) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
+pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
     let json = HeaderValue::from_static("application/json");
     (status, [(header::CONTENT_TYPE, json)], body.to_string()).into_response()
 }
 
+/// An answer of a known shape in JSON.
+pub(crate) fn typed_response(status: StatusCode, body: &impl Serialize) -> Response {
+    match serde_json::to_value(body) {
+        Ok(body) => json_response(status, &body),
+        // Every shape of ours can be JSON.
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written");
+            failed(FailureKind::StorageFailed)
+        }
+    }
+}
+
 /// The answer for what is not there, or is somebody else's.
-pub(super) fn not_found() -> Response {
+pub(crate) fn not_found() -> Response {
     refusal(
         StatusCode::NOT_FOUND,
         "not_found",
@@ -39,7 +52,7 @@ pub(super) fn not_found() -> Response {
 }
 
 /// Why a session could not be entered.
-pub(super) fn attach_refusal(error: &AttachError) -> Response {
+pub(crate) fn attach_refusal(error: &AttachError) -> Response {
     match error {
         AttachError::NotFound => not_found(),
         AttachError::WrongCwd => refusal(
@@ -53,7 +66,7 @@ pub(super) fn attach_refusal(error: &AttachError) -> Response {
 }
 
 /// Why a session did not do what was asked.
-pub(super) fn command_refusal(error: &CommandError) -> Response {
+pub(crate) fn command_refusal(error: &CommandError) -> Response {
     let message = error.to_string();
     match error {
         CommandError::Scope => refusal(StatusCode::FORBIDDEN, "forbidden_scope", &message),
@@ -74,7 +87,8 @@ fn limited(name: &str) -> Response {
     response
 }
 
-fn failed(kind: FailureKind) -> Response {
+/// What a failure of the store or the server is told as.
+pub(crate) fn failed(kind: FailureKind) -> Response {
     let (status, error, message) = match kind {
         FailureKind::StorageFull => (
             StatusCode::INSUFFICIENT_STORAGE,

@@ -20,7 +20,7 @@ use super::answer::refusal;
 const ROOM_BYTES: usize = 64 * 1024;
 
 /// The body of a JSON request of at most `bytes_max` bytes, or the answer to give instead.
-pub(super) async fn read(
+pub(crate) async fn read(
     limits: &Limits,
     request: Request,
     bytes_max: usize,
@@ -50,7 +50,7 @@ pub(super) async fn read(
 }
 
 /// What a JSON body says, if it is an object of the shape of `T`.
-pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
+pub(crate) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
     let not_json = || {
         let message = "the body is not JSON";
         refusal(StatusCode::BAD_REQUEST, "invalid_json", message)
@@ -71,7 +71,7 @@ pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
 }
 
 /// The answer to a body that is JSON but not what the route takes.
-pub(super) fn misshapen(message: &str) -> Response {
+pub(crate) fn misshapen(message: &str) -> Response {
     refusal(StatusCode::BAD_REQUEST, "invalid_request", message)
 }
 

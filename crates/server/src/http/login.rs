@@ -7,22 +7,37 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use domain::clock::Timestamp;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use super::answer::{json_response, refusal};
+use super::answer::{refusal, typed_response};
 use super::body;
 use crate::service::Service;
 
 /// Bytes of a login: a ticket and a few words. Anybody may send one.
 const LOGIN_BYTES_MAX: usize = 4 * 1024;
 
-#[derive(Deserialize)]
+/// What a browser shows.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Login)]
 struct Shown {
     ticket: String,
 }
 
-pub(super) async fn login(State(service): State<Arc<Service>>, request: Request) -> Response {
+/// What it gets.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct LoggedIn {
+    /// For `Authorization: Bearer`.
+    token: String,
+    /// When it ends, in RFC 3339.
+    expires_at: String,
+}
+
+/// Logs a browser in.
+#[utoipa::path(post, path = "/api/v1/login", tag = "server", request_body = Shown,
+    responses((status = 200, body = LoggedIn)))]
+pub(crate) async fn login(State(service): State<Arc<Service>>, request: Request) -> Response {
     let read = body::read(&service.limits, request, LOGIN_BYTES_MAX).await;
     let shown = match read.and_then(|bytes| body::object::<Shown>(&bytes)) {
         Ok(shown) => shown,
@@ -44,8 +59,11 @@ pub(super) async fn login(State(service): State<Arc<Service>>, request: Request)
 }
 
 fn welcome(login: &Login) -> Response {
-    let body = json!({"token": login.token.reveal(), "expiresAt": login.expires_at.to_rfc3339()});
-    let mut response = json_response(StatusCode::OK, &body);
+    let body = LoggedIn {
+        token: login.token.reveal().to_owned(),
+        expires_at: login.expires_at.to_rfc3339(),
+    };
+    let mut response = typed_response(StatusCode::OK, &body);
     let no_store = HeaderValue::from_static("no-store");
     response
         .headers_mut()

@@ -19,12 +19,13 @@ use super::echo::echo;
 use super::login::login;
 use super::metrics_route::metrics;
 use super::tui::append_prompt;
+use crate::rest;
 use crate::service::Service;
 
 pub(super) fn router(service: Arc<Service>) -> Router {
     let admit = middleware::from_fn_with_state(Arc::clone(&service), admission::admit);
     let pass = middleware::from_fn_with_state(Arc::clone(&service), admission::pass);
-    Router::new()
+    rest::routes()
         .route("/acp", any(acp))
         .route("/ws", get(socket))
         .route("/metrics", get(metrics))

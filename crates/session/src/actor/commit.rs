@@ -1,6 +1,6 @@
 //! Decide, append, apply, ring; and what happens when the append fails.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use agent::Verdict;
 use domain::clock::Timestamp;
@@ -12,6 +12,8 @@ use journal::{Entry, StoreError, Stored};
 use tokio::time::Instant;
 
 use super::{OpenSession, ReadOnly, SessionActor};
+use crate::attach;
+use crate::overview::Glance;
 use crate::state::{CallStanding, Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
 
@@ -102,7 +104,7 @@ impl SessionActor {
         self.note_questions(stored);
         self.tell_children(stored);
         self.watch_ends(stored);
-        self.publish_meta();
+        self.publish();
         after.into_iter().for_each(|tell| tell(Ok(())));
         self.feed.push(stored);
         self.release_verdicts(stored);
@@ -181,6 +183,16 @@ impl SessionActor {
         self.load().await.map_err(|error| failure_kind(&error))
     }
 
+    /// Shows the session as it is now to those who look without entering.
+    pub(super) fn publish(&self) {
+        let glance = self.open.as_ref().map(|open| Glance {
+            meta: open.writer.meta().clone(),
+            questions: open.state.questions().to_vec(),
+            phase: attach::phase(&open.state),
+        });
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = glance;
+    }
+
     /// Opens the session's files, folds them, and closes what an earlier life left open.
     pub(super) async fn load(&mut self) -> Result<(), StoreError> {
         let (store, id) = (self.engine.store.clone(), self.id);
@@ -200,7 +212,7 @@ impl SessionActor {
         if self.try_stage(Command::Interrupt).is_ok() {
             self.commit().await;
         }
-        self.publish_meta();
+        self.publish();
         if self.open.is_some() {
             Ok(())
         } else {

@@ -205,7 +205,7 @@ impl SessionActor {
         self.feed.push(&stored);
         self.open = Some(Box::new(OpenSession { writer, state }));
         self.role = Some(Box::new(birth.role));
-        self.publish_meta();
+        self.publish();
         Ok(())
     }
 

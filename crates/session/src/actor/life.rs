@@ -11,11 +11,12 @@ use journal::StoreError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{LiveMeta, OpenSession, SessionActor, Stopping};
+use super::{OpenSession, SessionActor, Stopping};
 use crate::directory::{DirectoryLink, Engine, NewSession};
 use crate::family::ChildBirth;
 use crate::feed::{Feed, Head};
 use crate::handle::{AttachError, AttachReply, Bell, CommandError, Envelope, Mailbox};
+use crate::overview::Shown;
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
@@ -37,7 +38,7 @@ impl SessionActor {
         engine: Arc<Engine>,
         directory: DirectoryLink,
         (mailbox_sender, mailbox): (Mailbox, mpsc::Receiver<Box<Envelope>>),
-        live_meta: LiveMeta,
+        shown: Shown,
     ) -> Self {
         let patience = engine.limits.lsp;
         let commands = engine.operator.settings.lsp.clone();
@@ -51,7 +52,7 @@ impl SessionActor {
             bell: Arc::new(Bell::default()),
             cancels_seen: 0,
             feed: Arc::new(Feed::new(Head::default())),
-            live_meta,
+            shown,
             open: None,
             read_only: None,
             staged: super::Staged::default(),
@@ -113,7 +114,7 @@ impl SessionActor {
         self.feed.push(&stored);
         self.open = Some(Box::new(OpenSession { writer, state }));
         self.take_servers(new.servers);
-        self.publish_meta();
+        self.publish();
         Ok(())
     }
 
@@ -141,6 +142,7 @@ impl SessionActor {
                     | Envelope::CancelTurn(_)
                     | Envelope::SetMode { .. }
                     | Envelope::SetModel { .. }
+                    | Envelope::Label { .. }
                     | Envelope::Config { .. }
                     | Envelope::Rewind { .. }
                     | Envelope::Answer { .. }

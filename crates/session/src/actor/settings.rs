@@ -1,9 +1,10 @@
-//! What a client changes about a session besides prompting it: its model, and how far back it goes.
+//! What a client changes about a session besides prompting it: its model, its label, and how far
+//! back it goes.
 
 use domain::EventSeq;
 
 use super::SessionActor;
-use crate::handle::{CommandError, Reply, Rewound};
+use crate::handle::{CommandError, Label, Reply, Rewound};
 use crate::mode::Mode;
 use crate::state::{Command, Rejected};
 
@@ -40,6 +41,16 @@ impl SessionActor {
             self.is_model_changed = self.turn.is_some();
         }
         self.stage(Command::SetModel(model));
+        self.staged
+            .after(move |stored| reply(stored.map_err(CommandError::Failed)));
+    }
+
+    /// Changes what lists show of the session.
+    pub(super) async fn on_label(&mut self, label: Label, reply: Reply<Result<(), CommandError>>) {
+        if let Err(kind) = self.ensure_open().await {
+            return reply(Err(CommandError::Failed(kind)));
+        }
+        self.stage(Command::Label(label));
         self.staged
             .after(move |stored| reply(stored.map_err(CommandError::Failed)));
     }

@@ -89,8 +89,8 @@ impl SessionState {
                 // A copy belongs to whoever made it, who has allowed nothing for good.
                 self.owner = forked.owner.clone().unwrap_or_else(|| self.owner.clone());
                 self.always.clear();
-                // It is nobody's sub-agent, and has none.
-                (self.parent, self.children) = (None, Vec::new());
+                // It is nobody's sub-agent, has none, and was not put away.
+                (self.parent, self.children, self.archived) = (None, Vec::new(), false);
             }
             Event::ChildLinked(linked) => self.linked(linked),
             Event::UserMessage(message) => self.heard(message),
@@ -215,6 +215,7 @@ impl SessionState {
         if let Some(title) = &updated.title {
             self.title = Some(title.clone());
         }
+        self.archived = updated.archived.unwrap_or(self.archived);
         let config = updated.config.as_ref();
         let model = config.and_then(|config| config.get("model"));
         if let Some(model) = model.and_then(Value::as_str) {

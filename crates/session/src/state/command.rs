@@ -11,6 +11,7 @@ use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
 use serde_json::Value;
 
 use super::{Fate, Said, TurnOutcome};
+use crate::handle::Label;
 use crate::mode::Mode;
 
 /// Something somebody wants to happen.
@@ -46,6 +47,8 @@ pub enum Command {
     SetMode(Mode),
     /// A client chooses another model, which is on offer.
     SetModel(String),
+    /// A client changes what lists show.
+    Label(Label),
     /// A client goes back to the end of the turn that ended at, or last before, this event.
     Rewind(EventSeq),
     /// A client answers a question.

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::command::Proposed;
 use super::questions::Said;
 use super::{Command, Fate, Rejected, Running, SessionState, TurnOutcome, find_option};
+use crate::handle::Label;
 use crate::policy::{self, Always, Memory, Ruling};
 
 /// Characters of a title made from a prompt: what fits a list's column.
@@ -70,6 +71,7 @@ impl SessionState {
                 mode: mode.name().to_owned(),
             })]),
             Command::SetModel(model) => Ok(self.set_model(model)),
+            Command::Label(label) => Ok(self.label(label)),
             Command::Rewind(to) => self.decide_rewind(to),
             Command::Answer { question, said, by } => self.answer(&question, &said, &by),
             Command::Deny(question) => self.close_question(&question, AnswerOutcome::Denied),
@@ -114,6 +116,22 @@ impl SessionState {
             title: None,
             config: Some(config),
             archived: None,
+        })]
+    }
+
+    fn label(&self, label: Label) -> Vec<Entry> {
+        let title = label
+            .title
+            .filter(|title| self.title.as_ref() != Some(title));
+        let archived = label.archived.filter(|now| *now != self.archived);
+        if title.is_none() && archived.is_none() {
+            return Vec::new();
+        }
+        let config = None;
+        vec![entry(SessionUpdated {
+            title,
+            config,
+            archived,
         })]
     }
 

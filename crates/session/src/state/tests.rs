@@ -10,6 +10,8 @@ use serde_json::json;
 
 mod questions;
 
+use crate::handle::Label;
+
 use super::{Command, Fate, Proposed, Rejected, Said, SessionState};
 
 /// The same within a turn, which has just begun.
@@ -112,6 +114,14 @@ fn command(line: &str, state: &SessionState) -> Command {
             plan: None,
         },
         "model" => Command::SetModel(rest.to_owned()),
+        "title" => Command::Label(Label {
+            title: Some(rest.to_owned()),
+            archived: None,
+        }),
+        "archive" => Command::Label(Label {
+            title: None,
+            archived: Some(rest == "yes"),
+        }),
         "rewind" => Command::Rewind(EventSeq(rest.parse().unwrap())),
         "end" => Command::End(Ok(StopReason::EndTurn)),
         "end-cancelled" => Command::End(Ok(StopReason::Cancelled)),
@@ -550,6 +560,29 @@ model other
 prompt two
     user.message two
     turn.started 2
+",
+    );
+}
+
+#[test]
+fn a_label_that_says_nothing_new_is_no_event_and_a_title_is_kept_by_the_first_prompt() {
+    check(
+        "
+archive no
+title mine
+    session.updated
+title mine
+archive yes
+    session.updated
+archive yes
+prompt hello
+    notice
+    user.message hello
+    turn.started 1
+title other
+    session.updated
+archive no
+    session.updated
 ",
     );
 }

@@ -91,26 +91,9 @@ impl RawRemote {
         }
     }
 
-    async fn read(&self, mut stream: TcpStream, server: &Program, headers: &str) -> EventStream {
-        let (host, token, named) = (address(server), &self.token, self.named());
-        let asked = format!(
-            "GET /acp HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\
-             accept: text/event-stream\r\n{named}{headers}\r\n"
-        );
-        let opening = async {
-            stream.write_all(asked.as_bytes()).await?;
-            read_answer(&mut stream).await
-        };
-        match timeout(DEADLINE, opening).await {
-            Ok(Ok(answer)) => EventStream {
-                stream,
-                answer,
-                parser: SseParser::new(EVENT_BYTES_MAX),
-                events: VecDeque::new(),
-            },
-            Ok(Err(error)) => panic!("no stream: {error}"),
-            Err(_) => panic!("no stream in time"),
-        }
+    async fn read(&self, stream: TcpStream, server: &Program, headers: &str) -> EventStream {
+        let headers = format!("{}{headers}", self.named());
+        EventStream::begin(stream, server, (&self.token, "/acp"), &headers).await
     }
 
     fn named(&self) -> String {
@@ -150,6 +133,52 @@ pub struct EventStream {
 }
 
 impl EventStream {
+    /// Opens the stream at `path` with a token and more headers.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub async fn open(server: &Program, place: (&str, &str), headers: &str) -> Self {
+        Self::begin(connect(server).await, server, place, headers).await
+    }
+
+    /// As [`EventStream::open`], on a socket that takes in little at a time.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub async fn open_narrow(server: &Program, place: (&str, &str), headers: &str) -> Self {
+        match narrow(server).await {
+            Ok(stream) => Self::begin(stream, server, place, headers).await,
+            Err(error) => panic!("no connection: {error}"),
+        }
+    }
+
+    async fn begin(
+        mut stream: TcpStream,
+        server: &Program,
+        (token, path): (&str, &str),
+        headers: &str,
+    ) -> Self {
+        let host = address(server);
+        let asked = format!(
+            "GET {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n\
+             accept: text/event-stream\r\n{headers}\r\n"
+        );
+        let opening = async {
+            stream.write_all(asked.as_bytes()).await?;
+            read_answer(&mut stream).await
+        };
+        match timeout(DEADLINE, opening).await {
+            Ok(Ok(answer)) => Self {
+                stream,
+                answer,
+                parser: SseParser::new(EVENT_BYTES_MAX),
+                events: VecDeque::new(),
+            },
+            Ok(Err(error)) => panic!("no stream: {error}"),
+            Err(_) => panic!("no stream in time"),
+        }
+    }
+
     /// The next message; `None` when the server has ended the stream.
     ///
     /// # Panics
