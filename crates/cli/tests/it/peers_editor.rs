@@ -103,6 +103,9 @@ async fn b_06_rust_sdk_over_stdio_is_an_editor() {
     let done = desk.lock().unwrap().clone();
     let expected = [
         "read draft.txt",
+        // For the difference that a person is shown, and once more before it is written.
+        "read copy.txt",
+        "read copy.txt",
         "write copy.txt: not saved\n",
         "run bash -c make",
         "wait t1",

@@ -11,7 +11,7 @@ use testkit::{AcpClient, Choice, Program, RawRemote, RawSocket, Reply, wait_for}
 use crate::identity::token;
 use crate::metrics::Numbers;
 use crate::remote_clients::revoke;
-use crate::support::{serve, serve_with, stored};
+use crate::support::{next_but_looks, serve, serve_with, stored};
 
 /// A client over HTTP that offers its files.
 async fn editor(server: &Program) -> AcpClient {
@@ -52,10 +52,11 @@ async fn b_06_a_client_over_http_is_asked_on_the_sessions_stream_and_its_post_is
     client.on_request("fs/write_text_file", Reply::Result(json!({})));
     let session = client.new_session().await;
     let running = client.start_prompt(&session, "go").await;
-    let asked = client.next_request().await;
+    let asked = next_but_looks(&mut client, &["b.txt"]).await;
     assert_eq!(asked.params["sessionId"], session);
     // Other requests are answered while the turn waits for this client.
     client.call("session/list", json!({})).await.unwrap();
+    client.on_request("fs/read_text_file", Reply::Result(json!({"content": ""})));
     let unsaved = json!({"content": "unsaved"});
     let answer = json!({"jsonrpc": "2.0", "id": asked.id, "result": unsaved}).to_string();
     assert_eq!(client.post(&answer).await.status, 202);

@@ -1,7 +1,7 @@
 //! What several stories need.
 
 use serde_json::{Value, json};
-use testkit::{AcpClient, Home, Program, Script};
+use testkit::{AcpClient, AgentRequest, Home, Program, Script};
 
 /// The program under test.
 pub(crate) fn binary() -> &'static str {
@@ -46,4 +46,18 @@ pub(crate) async fn two_clients(server: &Program) -> (AcpClient, AcpClient) {
         AcpClient::connect_ws(server).await,
         AcpClient::connect_ws(server).await,
     )
+}
+
+/// The next thing that `client` holds back, but for looks at `written`: what stands in a file is asked for
+/// before it is written, so that a person sees the difference.
+pub(crate) async fn next_but_looks(client: &mut AcpClient, written: &[&str]) -> AgentRequest {
+    loop {
+        let asked = client.next_request().await;
+        let path = asked.params["path"].as_str().unwrap_or_default();
+        let is_look = written.iter().any(|name| path.ends_with(name));
+        if asked.method != "fs/read_text_file" || !is_look {
+            return asked;
+        }
+        client.answer(&asked, Ok(json!({"content": ""}))).await;
+    }
 }

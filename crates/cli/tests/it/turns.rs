@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::script::{Script, pause, say, stream, tool};
 use testkit::{AcpClient, Choice, Home, Program, Reply, RequestId, Update};
 
-use crate::support::{binary, serve, serve_with, stored};
+use crate::support::{binary, next_but_looks, serve, serve_with, stored};
 
 /// A client whose files are used, and whose user answers each request by hand.
 async fn editor(server: &Program) -> AcpClient {
@@ -37,13 +37,17 @@ async fn d_03_reads_of_one_answer_overlap_and_writes_come_one_by_one() {
     let session = client.new_session().await;
     let prompt = client.start_prompt(&session, "go").await;
     // Both are asked for before either is answered.
-    let reads = [client.next_request().await, client.next_request().await];
+    let written = ["/c", "/d"];
+    let reads = [
+        next_but_looks(&mut client, &written).await,
+        next_but_looks(&mut client, &written).await,
+    ];
     for read in reads {
         assert_eq!(read.method, "fs/read_text_file");
         client.answer(&read, Ok(json!({"content": "text"}))).await;
     }
     for path in ["c", "d"] {
-        let write = client.next_request().await;
+        let write = next_but_looks(&mut client, &written).await;
         assert!(write.params["path"].as_str().unwrap().ends_with(path));
         // Something else that the server answers meanwhile: no further call has come by then.
         client.call("session/list", json!({})).await.unwrap();
