@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent::project::Place;
 use anyhow::Context;
 use auth::{Door, Gate};
-use domain::SessionId;
+use domain::{Limits, SessionId};
 use journal::FileStore;
 use mcp::Servers;
 use netguard::Guard;
@@ -67,7 +67,7 @@ pub(crate) async fn start(
         web: Some(web),
         operator: Arc::new(settings.operator.clone()),
         shell: Some(shell.clone()),
-        remotes: Some(Arc::new(servers(guard, &data_dir))),
+        remotes: Some(Arc::new(servers(guard, &data_dir, &settings.limits))),
     });
     let service = Service {
         sessions,
@@ -98,8 +98,9 @@ pub(crate) async fn start(
 }
 
 /// Where sessions get their tool servers from, with the logins that are kept in `data_dir`.
-pub(crate) fn servers(guard: Guard, data_dir: &Path) -> Servers {
-    Servers::new(guard).with_logins(data_dir.join("mcp-logins"))
+pub(crate) fn servers(guard: Guard, data_dir: &Path, limits: &Limits) -> Servers {
+    let servers = Servers::new(guard).with_logins(data_dir.join("mcp-logins"));
+    servers.with_grace(limits.mcp_grace)
 }
 
 /// How commands run on the server, with a data directory that has no links in its name.

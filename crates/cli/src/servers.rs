@@ -92,7 +92,7 @@ fn found(settings: &Settings) -> anyhow::Result<Project> {
 /// Where servers come from, with the logins of the person at this machine.
 fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let (_, guard) = web::web(settings, &[])?;
-    Ok(engine::servers(guard, &settings.data_dir))
+    Ok(engine::servers(guard, &settings.data_dir, &settings.limits))
 }
 
 /// Starts `named` as a session would.

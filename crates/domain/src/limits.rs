@@ -301,6 +301,8 @@ pub struct Limits {
     pub client_back: Duration,
     /// Time a language server has for one question, its start included.
     pub lsp: Duration,
+    /// How long a session's first turn waits for tool servers that it does not need.
+    pub mcp_grace: Duration,
     /// Time to a model's first byte.
     pub model_first_byte: Duration,
     /// Time between two chunks of a model's answer.
@@ -379,6 +381,7 @@ impl Default for Limits {
             client_request: seconds(30),
             client_back: seconds(30),
             lsp: seconds(60),
+            mcp_grace: MCP_GRACE,
             model_first_byte: seconds(120),
             model_between_chunks: seconds(60),
             model_call: seconds(30 * 60),
@@ -468,6 +471,7 @@ impl Limits {
             ("client_request_ms", Slot::Time(&mut self.client_request)),
             ("client_back_ms", Slot::Time(&mut self.client_back)),
             ("lsp_ms", Slot::Time(&mut self.lsp)),
+            ("mcp_grace_ms", Slot::Time(&mut self.mcp_grace)),
             (
                 "model_first_byte_ms",
                 Slot::Time(&mut self.model_first_byte),

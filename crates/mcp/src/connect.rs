@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use domain::limits::MCP_START_WAIT;
+use domain::limits::{MCP_GRACE, MCP_START_WAIT};
 use domain::tool_server::{ServerProgram, ServerUrl, ServerWay, Speech, ToolServer};
 use netguard::Guard;
 use rmcp::model::{ProtocolVersion, Tool};
@@ -33,6 +34,8 @@ const FINDINGS_MAX: usize = 1_024;
 pub struct Servers {
     pub(crate) guard: Guard,
     pub(crate) logins: Option<Logins>,
+    /// How long a session's first turn waits for those that it does not need.
+    pub(crate) grace: Duration,
     findings: Findings,
 }
 
@@ -43,6 +46,7 @@ impl Servers {
         Self {
             guard,
             logins: None,
+            grace: MCP_GRACE,
             findings: Findings::default(),
         }
     }
@@ -52,6 +56,12 @@ impl Servers {
     pub fn with_logins(self, directory: PathBuf) -> Self {
         let logins = Some(Logins::new(directory));
         Self { logins, ..self }
+    }
+
+    /// The same, of which those that are not needed get another time to begin.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
     }
 
     /// The servers of one session, of which those that its client named are started at once.

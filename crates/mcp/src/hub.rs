@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ToolServer;
 use domain::limits::{
-    MCP_DESCRIPTION_BYTES_MAX, MCP_GRACE, MCP_SCHEMA_BYTES_MAX, MCP_SERVERS_MAX, MCP_START_WAIT,
+    MCP_DESCRIPTION_BYTES_MAX, MCP_SCHEMA_BYTES_MAX, MCP_SERVERS_MAX, MCP_START_WAIT,
     MCP_TOOLS_SHOWN_MAX,
 };
 use rmcp::model::Tool;
@@ -224,7 +224,7 @@ impl RemoteTools for Hub {
         let waits = kept.values().map(|kept| -> (Instant, Settling) {
             let wait = match kept.server.is_required {
                 true => MCP_START_WAIT * 2,
-                false => MCP_GRACE,
+                false => self.servers.grace,
             };
             match kept.looked_again() {
                 Some(looked) => (Instant::now() + wait, Box::pin(looked)),
