@@ -9,6 +9,7 @@ mod cold;
 mod edge;
 mod journal;
 mod latency;
+mod mcp;
 mod netguard;
 mod program;
 mod sockets;
@@ -53,6 +54,9 @@ const TURN: &str = "turn";
 /// The word that asks for what tools cost.
 const TOOLS: &str = "tools";
 
+/// The word that asks for tool servers.
+const MCP: &str = "mcp";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -77,6 +81,8 @@ struct Plan {
     turn: bool,
     /// What tools cost instead of the whole.
     tools: bool,
+    /// Tool servers instead of the whole.
+    mcp: bool,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -85,7 +91,7 @@ struct Plan {
 /// Builds what is measured, then measures.
 pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
     // One at a time: built together, each would get the features that the other asks for.
-    let needs_none = ["--bin", JOURNAL, NETGUARD];
+    let needs_none = ["--bin", JOURNAL, NETGUARD, MCP];
     let needs_program = |argument: &String| !needs_none.contains(&argument.as_str());
     if arguments.iter().all(needs_program) {
         steps::cargo("build --release -p fastness")?;
@@ -130,6 +136,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         turn::GROUPS
     } else if plan.tools {
         tools::GROUPS
+    } else if plan.mcp {
+        mcp::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -187,6 +195,7 @@ impl Plan {
             netguard: false,
             turn: false,
             tools: false,
+            mcp: false,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -207,6 +216,7 @@ impl Plan {
                 NETGUARD => plan.netguard = true,
                 TURN => plan.turn = true,
                 TOOLS => plan.tools = true,
+                MCP => plan.mcp = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

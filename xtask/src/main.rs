@@ -44,6 +44,8 @@ usage: cargo xtask COMMAND
     --only WORD   only the groups whose name contains WORD
   bench netguard  measure judging a URL, and a guarded fetch beside bare reqwest
     --quick, --only WORD as above
+  bench mcp       measure calls of tool servers and their start, beside the TypeScript and Python SDKs
+    --quick, --only WORD as above
   soak journal    the journal over a storage that fails and loses power
     --seeds N     how many seeds, from 0 on (10,000)
     --seed S      only this one
@@ -64,6 +66,10 @@ usage: cargo xtask COMMAND
 type Failure = String;
 
 fn main() -> ExitCode {
+    // Tool servers that are measured run under a supervisor, which is this program.
+    if let Some(code) = tools::sandbox::supervisor::take_over(std::env::args_os()) {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let outcome = match arguments.first().map(String::as_str) {

@@ -27,7 +27,7 @@ pub use report::{Asking, Context, Finished, Note, Proposal, Report, TurnEnd, Ver
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::asks::PersonAnswer;
 pub use tools::lsp::LanguageServers;
-pub use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
+pub use tools::remote::{RemoteCommand, RemoteHome, RemoteSource, RemoteTools};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::touched::Touched;

@@ -13,6 +13,7 @@ mod prompt;
 mod servers;
 mod surveys;
 mod terrain;
+mod variables;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 use tools::agents::Agents;
 use tools::instructions::Instructions;
 use tools::library::{Kept, Library, Sources};
+use tools::remote::RemoteCommand;
 use tools::stamps::Stamps;
 
 pub use agents::AgentSource;
@@ -33,6 +35,7 @@ pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
 pub use servers::{SERVERS_FILE_NAME, ServersFile};
 pub use surveys::{Moment, Surveys};
+pub use variables::Variables;
 
 use crate::hooks::Hooks;
 use crate::permissions::Rules;
@@ -55,6 +58,8 @@ pub struct Operator {
     pub is_model_named: bool,
     /// What commands see of the environment: nothing secret.
     pub environment: Arc<[(String, String)]>,
+    /// What a project's file may name of the environment.
+    pub variables: Variables,
     /// What was seen around the sessions of the process.
     pub surveys: Surveys,
 }
@@ -84,6 +89,8 @@ pub struct Project {
     pub servers_file: Option<ServersFile>,
     /// All servers of tools: the operator's, and what counts of the project's.
     pub servers: Vec<ToolServer>,
+    /// What of the servers has no effect.
+    pub server_problems: Vec<String>,
     /// What the project says about the sandbox, as far as that takes effect.
     pub sandbox: SandboxSection,
     /// The person's home, for paths that begin there.
@@ -117,6 +124,7 @@ impl Project {
                 ));
             }
         }
+        notices.extend(self.server_problems.iter().cloned());
         notices
     }
 
@@ -158,6 +166,8 @@ struct Shared {
     known: Mutex<Option<Arc<Survey>>>,
     has_begun: AtomicBool,
     told: Mutex<Vec<String>>,
+    /// What can be typed of what tool servers have prepared.
+    commands: Mutex<Arc<[RemoteCommand]>>,
 }
 
 /// Where a session is, and on whose behalf.
@@ -186,6 +196,7 @@ impl ProjectView {
                 known: Mutex::default(),
                 has_begun: AtomicBool::new(false),
                 told: Mutex::default(),
+                commands: Mutex::default(),
             }),
         }
     }
@@ -226,6 +237,20 @@ impl ProjectView {
     #[must_use]
     pub fn begin(&self) -> bool {
         !self.shared.has_begun.swap(true, Ordering::AcqRel)
+    }
+
+    /// What can be typed of what tool servers have prepared, as the newest turn saw it.
+    #[must_use]
+    pub fn commands(&self) -> Arc<[RemoteCommand]> {
+        Arc::clone(&lock(&self.shared.commands))
+    }
+
+    /// Notes what can be typed of what tool servers have prepared.
+    pub(crate) fn take_commands(&self, commands: Vec<RemoteCommand>) {
+        let mut known = lock(&self.shared.commands);
+        if **known != *commands {
+            *known = commands.into();
+        }
     }
 
     /// What a person should know of `project` and has not been told yet.
@@ -316,7 +341,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
     let hooks = Hooks::new(hooks.cloned().collect(), Arc::clone(&operator.environment));
     let approvals = operator.approvals.as_ref();
     let servers_file = ServersFile::find(&terrain.levels, &terrain.roots, approvals, &mut stamps);
-    let servers = servers::of(place, &own, servers_file.as_ref());
+    let (servers, server_problems) = servers::of(place, &own, servers_file.as_ref());
     let styles = [&operator.settings.context.style, &own.context.style];
     let prompt = prompt::of(styles, &instructions, &library);
     let project = Project {
@@ -331,6 +356,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         rules: Rules::new(&operator.settings.permissions, &own.permissions),
         servers_file,
         servers,
+        server_problems,
         sandbox: own.sandbox,
         home: operator.home.clone(),
         prompt: prompt.into(),

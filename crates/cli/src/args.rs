@@ -76,6 +76,8 @@ pub(crate) enum Command {
     /// Look at the servers of tools that sessions here would have.
     #[command(after_help = "Examples:\n  \
         fastness mcp list\n  \
+        fastness mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  \
+        fastness mcp test files\n  \
         fastness mcp login tracker\n\n\
         Servers are named in [mcp.NAME] of config.toml or fastness.toml, or in .mcp.json; those of a \
         project count once `fastness approve` has approved them.")]
@@ -327,6 +329,52 @@ pub(crate) enum McpAction {
         /// The suite's server.
         url: String,
     },
+    /// Write a server into your config.toml, or into the project's fastness.toml.
+    #[command(after_help = "Examples:\n  \
+        fastness mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  \
+        fastness mcp add tracker --url https://tracker.example.com/mcp --header 'X-Key=…'\n\n\
+        What is written into a project's file counts once `fastness approve` has approved it.")]
+    Add(McpAddArgs),
+    /// Take a server out of the file again.
+    #[command(after_help = "Example:\n  fastness mcp remove files")]
+    Remove {
+        /// What it is called.
+        name: String,
+        /// Out of the project's fastness.toml instead of your config.toml.
+        #[arg(long)]
+        project: bool,
+    },
+    /// Start one server, ask for its tools, and say how it went.
+    #[command(after_help = "Example:\n  fastness mcp test files")]
+    Test {
+        /// What it is called.
+        name: String,
+    },
+}
+
+/// `fastness mcp add`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct McpAddArgs {
+    /// What it is called in the names of its tools.
+    pub(crate) name: String,
+    /// Where it listens, if it does.
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    pub(crate) url: Option<String>,
+    /// What it speaks there: http or sse; without it both are tried.
+    #[arg(long = "type", value_name = "TYPE", value_parser = ["http", "sse"], requires = "url", conflicts_with = "command")]
+    pub(crate) kind: Option<String>,
+    /// A header of every request.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url", conflicts_with = "command")]
+    pub(crate) headers: Vec<(String, String)>,
+    /// A variable that the program sees.
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Into the project's fastness.toml instead of your config.toml.
+    #[arg(long)]
+    pub(crate) project: bool,
+    /// The program and its arguments.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 /// `fastness token`.
@@ -516,6 +564,13 @@ pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse()
         .map_err(|_| "write it as ADDR:PORT, for example 127.0.0.1:4600".to_owned())
+}
+
+/// A name and a value.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("write it as NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// What a resolver is made to say. The host is the guard's to judge.

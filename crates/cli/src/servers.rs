@@ -1,6 +1,7 @@
 //! `fastness mcp`: the servers of tools that a session here would have.
 
 mod conformance;
+mod edit;
 mod login;
 
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use tools::roots::Roots;
 
 use crate::args::{McpAction, McpArgs};
 use crate::engine;
-use crate::render::{Exit, Palette, one_line};
+use crate::render::{Exit, Failure, Palette, one_line};
 use crate::settings::Settings;
 use crate::web;
 
@@ -25,16 +26,28 @@ use crate::web;
 /// If what came of it cannot be printed.
 pub(crate) async fn run(args: &McpArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
     match &args.action {
-        McpAction::List => list(settings).await,
+        McpAction::List => list(settings, None).await,
+        McpAction::Test { name } => list(settings, Some(name)).await,
+        McpAction::Add(args) => edit::add(args, settings),
+        McpAction::Remove { name, project } => edit::remove(name, *project, settings),
         McpAction::Login { name, no_browser } => login::login(name, !no_browser, settings).await,
         McpAction::Logout { name } => login::logout(name, settings).await,
         McpAction::Conformance { url } => conformance::run(url, settings).await,
     }
 }
 
-/// Starts every server that counts, as a session would, and ends them again.
-async fn list(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let project = found(settings)?;
+/// Starts every server that counts, as a session would, or `only` one, and ends them again.
+async fn list(settings: &Settings, only: Option<&str>) -> anyhow::Result<ExitCode> {
+    let mut project = found(settings)?;
+    if let Some(only) = only {
+        project.servers.retain(|server| server.name == only);
+        if project.servers.is_empty() {
+            let failure = Failure::new(format!("there is no tool server called {only} here"));
+            return Err(failure
+                .hint("`fastness mcp list` shows which there are")
+                .into());
+        }
+    }
     if project.servers.is_empty() {
         writeln!(io::stderr(), "no tool servers are set")?;
     }

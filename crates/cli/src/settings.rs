@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use agent::project::{Approvals, Operator};
+use agent::project::{Approvals, Operator, Variables};
 use anyhow::Context;
 use auth::Secret;
 use auth::token::{self, TokenError};
@@ -223,6 +223,7 @@ fn operator(data_dir: &Path, environment: &Environment, file: &ConfigFile) -> Op
         config_dir: file::directory(environment).as_deref().map(real),
         approvals: Some(Approvals::of(data_dir)),
         environment: environment.for_commands().into(),
+        variables: Variables::new(environment.variables()),
         ..Operator::default()
     }
 }

@@ -44,8 +44,8 @@ pub struct ServerProgram {
     pub args: Vec<String>,
     /// Variables that it sees besides those that every command sees.
     pub environment: Vec<(String, Hidden)>,
-    /// Whether it may reach the network.
-    pub has_network: bool,
+    /// Whether it may reach the network, if that was said.
+    pub network: Option<bool>,
     /// Whether it is shut in as commands are.
     pub is_caged: bool,
     /// What it sees beyond what commands see.
@@ -92,8 +92,10 @@ pub enum Speech {
 /// Who named a server, and so what it may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedBy {
-    /// The operator, or a project whose file the operator has approved.
+    /// The operator.
     Operator,
+    /// A project whose file the operator has approved.
+    Project,
     /// The client of the person at this machine.
     LocalClient,
     /// Some other client.
@@ -105,8 +107,18 @@ impl NamedBy {
     #[must_use]
     pub fn is_trusted(self) -> bool {
         match self {
-            Self::Operator | Self::LocalClient => true,
+            Self::Operator | Self::Project | Self::LocalClient => true,
             Self::Guest => false,
+        }
+    }
+
+    /// Whether its programs may reach the network if nothing is said about it. ACP has no word for
+    /// it, so a client's may; whoever approves a project's is told.
+    #[must_use]
+    pub fn gives_network(self) -> bool {
+        match self {
+            Self::Operator | Self::LocalClient => true,
+            Self::Project | Self::Guest => false,
         }
     }
 }
@@ -172,14 +184,14 @@ impl ToolServer {
 }
 
 impl ServerProgram {
-    /// A program as it runs if nothing more is said about it: shut in, with the network.
+    /// A program as it runs if nothing more is said about it: shut in.
     #[must_use]
     pub fn new(command: impl Into<String>, args: Vec<String>) -> Self {
         Self {
             command: command.into(),
             args,
             environment: Vec::new(),
-            has_network: true,
+            network: None,
             is_caged: true,
             read: Vec::new(),
             write: Vec::new(),

@@ -91,17 +91,12 @@ impl Link {
             let answered = self
                 .round(request, &mut standing, &mut patience, &on_progress)
                 .await?;
-            let wanted = match answered {
-                ServerResult::CallToolResult(result) => return Ok(result),
-                ServerResult::InputRequiredResult(wanted) => wanted,
-                #[expect(
-                    clippy::wildcard_enum_match_arm,
-                    reason = "none of them answers a call"
-                )]
-                _ => {
-                    let why = "what the server answered is no result of a tool";
-                    return Err(CallError::Unexpected(why.to_owned()));
-                }
+            if let ServerResult::CallToolResult(result) = answered {
+                return Ok(result);
+            }
+            let ServerResult::InputRequiredResult(wanted) = answered else {
+                let why = "what the server answered is no result of a tool";
+                return Err(CallError::Unexpected(why.to_owned()));
             };
             patience.is_asked(true);
             let inputs = wanted.input_requests.unwrap_or_default();
@@ -145,7 +140,10 @@ impl Link {
                     on_progress(&far);
                 }
                 () = standing.changed() => {}
-                error = patience.ends() => return Err(error),
+                error = patience.ends() => {
+                    self.doubt();
+                    return Err(error);
+                }
             }
         };
         abandoned.not_any_more();

@@ -187,7 +187,7 @@ impl Connector {
         program: &ServerProgram,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Link, ConnectError> {
-        let pipe = program::start(program, &self.home).await?;
+        let pipe = program::start(program, self.server.named_by, &self.home).await?;
         let life = pipe.life.clone();
         Link::begin(pipe, life, self.handler(), lifecycle).await
     }
@@ -232,7 +232,7 @@ impl Connector {
         let transport = streamable::open(door, life.clone());
         let begun = Link::begin(transport, life, self.handler(), lifecycle).await;
         self.note_era(&place, begun.as_ref().ok());
-        begun
+        begun.map(Link::over_network)
     }
 
     fn handler(&self) -> Handler {
@@ -250,7 +250,9 @@ impl Connector {
     async fn sse(&self, door: Door) -> Result<Link, ConnectError> {
         let life = Life::default();
         let pipe = sse::open(door, life.clone()).await?;
-        Link::begin(pipe, life, self.handler(), ClientLifecycleMode::Initialize).await
+        let lifecycle = ClientLifecycleMode::Initialize;
+        let begun = Link::begin(pipe, life, self.handler(), lifecycle).await;
+        begun.map(Link::over_network)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Servers of ours that misbehave, and what becomes of calls to them: over pipes, Streamable HTTP
 //! and server-sent events. Everything that waits ends within a second or at its deadline.
 
+mod broken;
 mod http;
 mod pipes;
-mod server;
+pub(crate) mod server;
 mod sse;
 
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::error::{CallError, ConnectError};
 use crate::link::Link;
 
 /// What "at once" means for whoever waits.
-const AT_ONCE: Duration = Duration::from_secs(1);
+pub(crate) const AT_ONCE: Duration = Duration::from_secs(1);
 
 fn connector(url: String, speech: Speech, named_by: NamedBy) -> Connector {
     let servers = Servers::new(Guard::new(Policy::default()).unwrap());

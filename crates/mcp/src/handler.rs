@@ -32,7 +32,7 @@ pub(crate) struct Handler {
     roots: Arc<[String]>,
     /// Where calls hear how far they are.
     progress: Arc<Mutex<HashMap<ProgressToken, watch::Sender<String>>>>,
-    /// Rings when the server's tools have changed.
+    /// Rings when the server's tools or prompts have changed.
     changed: Arc<Notify>,
 }
 
@@ -92,8 +92,8 @@ impl Handler {
         ListRootsResult::new(self.roots.iter().map(Root::new).collect())
     }
 
-    /// Waits until the server says that its tools have changed. Cancel safe.
-    pub(crate) async fn tools_changed(&self) {
+    /// Waits until the server says that its tools or prompts have changed. Cancel safe.
+    pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 
@@ -189,6 +189,10 @@ impl ClientHandler for Handler {
         if let Some(call) = self.calls().get(&params.progress_token) {
             call.send_replace(words(&params));
         }
+    }
+
+    async fn on_prompt_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

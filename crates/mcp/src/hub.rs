@@ -1,18 +1,21 @@
 //! The servers of one session, as its turns see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ToolServer;
 use domain::limits::{
     MCP_DESCRIPTION_BYTES_MAX, MCP_GRACE, MCP_SCHEMA_BYTES_MAX, MCP_SERVERS_MAX, MCP_START_WAIT,
+    MCP_TOOLS_SHOWN_MAX,
 };
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
-use tools::remote::{Offered, RemoteCall, RemoteHome, RemoteTool, RemoteTools, Settling};
+use tools::remote::{
+    Expanding, Offered, RemoteCall, RemoteCommand, RemoteHome, RemoteTool, RemoteTools, Settling,
+};
 use tools::{Outcome, Running};
 
 use crate::call;
@@ -24,6 +27,7 @@ use crate::keeper::{Kept, Status};
 use crate::names::{offered_name, server_key};
 use crate::outcome;
 use crate::supervise::Phase;
+use crate::{prompts, resources, search};
 
 /// The servers of one session. Dropped, they are ended.
 pub struct Hub {
@@ -34,7 +38,10 @@ pub struct Hub {
     told: Mutex<BTreeMap<String, String>>,
     /// The tools that are offered, and of what they were made.
     built: Mutex<(Vec<Source>, Offered)>,
+    /// Tools that the model has searched for.
+    found: Mutex<BTreeSet<String>>,
     changed: Arc<Notify>,
+    begun: Instant,
 }
 
 /// A server at one moment: its key, when it was begun with, and the version of its tools.
@@ -63,7 +70,9 @@ impl Hub {
             kept: Mutex::default(),
             told: Mutex::default(),
             built: Mutex::default(),
+            found: Mutex::default(),
             changed: Arc::new(Notify::new()),
+            begun: Instant::now(),
         };
         hub.keep(Vec::new());
         hub
@@ -120,10 +129,13 @@ impl Hub {
             .iter()
             .map(|(key, kept)| (key, kept, kept.status()))
             .collect();
-        let of: Vec<Source> = statuses
+        let found = lock(&self.found).clone();
+        let of = statuses
             .iter()
-            .map(|(key, kept, status)| ((*key).clone(), kept.begun, status.version))
-            .collect();
+            .map(|(key, kept, status)| ((*key).clone(), kept.begun, status.version));
+        // What was found is one more reason to build anew.
+        let searched = (String::new(), self.begun, found.len() as u64);
+        let of: Vec<Source> = of.chain([searched]).collect();
         let mut built = lock(&self.built);
         if built.0 == of {
             return built.1.clone();
@@ -132,6 +144,21 @@ impl Hub {
             .iter()
             .flat_map(|(_, kept, status)| tools_of(&kept.server, status));
         let mut tools: Vec<RemoteTool> = all.map(|(tool, _)| tool).collect();
+        if tools.len() > MCP_TOOLS_SHOWN_MAX {
+            for tool in &mut tools {
+                tool.is_shown = found.contains(&tool.name);
+            }
+            tools.push(search::tool(tools.len()));
+        }
+        let with_resources = statuses
+            .iter()
+            .filter(|(_, _, status)| status.has_resources);
+        let with_resources: Vec<String> = with_resources
+            .map(|(_, kept, _)| kept.server.name.clone())
+            .collect();
+        if !with_resources.is_empty() {
+            tools.push(resources::tool(&with_resources));
+        }
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools.dedup_by(|one, other| one.name == other.name);
         let offered = Offered {
@@ -140,6 +167,42 @@ impl Hub {
         };
         *built = (of, offered.clone());
         offered
+    }
+
+    /// Shows the model what it searches for.
+    fn search(&self, input: &Value) -> Outcome {
+        let offered = self.build();
+        let others: Vec<RemoteTool> = offered
+            .tools
+            .iter()
+            .filter(|tool| ![search::NAME, resources::NAME].contains(&tool.name.as_str()))
+            .cloned()
+            .collect();
+        match search::find(input, &others) {
+            Ok(found) => {
+                let names = found.iter().map(|tool| tool.name.clone());
+                lock(&self.found).extend(names);
+                Outcome::completed(search::told(&found))
+            }
+            Err(wrong) => Outcome::failed(wrong),
+        }
+    }
+
+    /// Reads a resource.
+    fn read_resource(&self, call: RemoteCall) -> Running {
+        let server = call.input["server"].as_str().unwrap_or_default();
+        let kept = lock(&self.kept).get(&server_key(server)).cloned();
+        let Some(kept) = kept else {
+            let text = format!("There is no server called {}.", quoted(server));
+            return Box::pin(std::future::ready(Outcome::failed(text)));
+        };
+        Box::pin(async move {
+            let name = &kept.server.name;
+            match kept.link().await {
+                Ok(link) => resources::run(name, &link, &call.input, call.output).await,
+                Err(error) => outcome::of_error(name, &error),
+            }
+        })
     }
 
     /// The server that has the tool `name`, and the tool.
@@ -158,16 +221,16 @@ impl RemoteTools for Hub {
     fn settle(&self, wanted: Vec<ToolServer>) -> Settling {
         self.keep(wanted);
         let kept = lock(&self.kept);
-        let waits = kept.values().map(|kept| {
-            let wait = match kept.server.is_required {
-                true => MCP_START_WAIT * 2,
-                false => MCP_GRACE,
-            };
-            let (deadline, begun): (_, Settling) = match kept.looked_again() {
-                Some(looked) => (Instant::now() + wait, Box::pin(looked)),
-                None => (kept.begun + wait, Box::pin(kept.begun())),
-            };
-            (deadline, begun)
+        let waits = kept.values().map(|kept| -> (Instant, Settling) {
+            let (is_required, looked) = (kept.server.is_required, kept.looked_again());
+            match (looked, is_required) {
+                // Somebody may have logged in since the last turn.
+                (Some(looked), true) => (Instant::now() + MCP_START_WAIT, Box::pin(looked)),
+                (Some(looked), false) => (Instant::now() + MCP_GRACE, Box::pin(looked)),
+                // One that fails at first is waited for while it is tried again.
+                (None, true) => (kept.begun + MCP_START_WAIT * 2, Box::pin(kept.settled())),
+                (None, false) => (kept.begun + MCP_GRACE, Box::pin(kept.begun())),
+            }
         });
         let waits: Vec<_> = waits.collect();
         Box::pin(async move {
@@ -205,7 +268,43 @@ impl RemoteTools for Hub {
         news
     }
 
+    fn commands(&self) -> Vec<RemoteCommand> {
+        let kept = lock(&self.kept);
+        let commands = kept.values().flat_map(|kept| {
+            let prompts = kept.status().prompts;
+            let server = &kept.server.name;
+            let commands = prompts
+                .iter()
+                .map(|prompt| prompts::command(server, prompt));
+            commands.collect::<Vec<_>>()
+        });
+        commands.collect()
+    }
+
+    fn expand(&self, name: &str, arguments: &str) -> Option<Expanding> {
+        let key = name.strip_prefix("mcp__")?.split("__").next()?;
+        let kept = Arc::clone(lock(&self.kept).get(key)?);
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        Some(Box::pin(async move {
+            let server = &kept.server.name;
+            let failed = |why: String| format!("/{name} of {}: {why}", quoted(server));
+            let link = kept
+                .link()
+                .await
+                .map_err(|error| failed(error.to_string()))?;
+            link.expand((server.as_str(), name.as_str()), &arguments)
+                .await
+                .map_err(failed)
+        }))
+    }
+
     fn run(&self, call: RemoteCall) -> Running {
+        if call.name == search::NAME {
+            return Box::pin(std::future::ready(self.search(&call.input)));
+        }
+        if call.name == resources::NAME {
+            return self.read_resource(call);
+        }
         let Some((kept, tool)) = self.find(&call.name) else {
             let text = format!("There is no tool called {} at the moment.", call.name);
             return Box::pin(std::future::ready(Outcome::failed(text)));
@@ -276,6 +375,7 @@ fn remote(server: &ToolServer, tool: &Tool) -> Option<RemoteTool> {
         title: format!("{}: {}", quoted(&server.name), quoted(&tool.name)),
         description: said[..end].to_owned(),
         input_schema: Arc::new(schema),
+        is_shown: true,
     })
 }
 
@@ -297,3 +397,6 @@ fn words(status: &Status) -> String {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use domain::ToolServer;
-use domain::limits::{MCP_CHANGE_WAIT, MCP_START_WAIT};
-use rmcp::model::Tool;
+use domain::limits::{MCP_CHANGE_WAIT, MCP_LIST_WAIT, MCP_START_WAIT, MCP_STEADY};
+use rmcp::model::{Prompt, Tool};
+use rmcp::service::Subscription;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,10 @@ pub(crate) struct Status {
     pub(crate) phase: Phase,
     pub(crate) link: Option<Arc<Link>>,
     pub(crate) tools: Arc<[Tool]>,
+    /// What it has prepared for people.
+    pub(crate) prompts: Arc<[Prompt]>,
+    /// Whether it has resources.
+    pub(crate) has_resources: bool,
     /// Why it is not ready.
     pub(crate) why: Option<String>,
     /// Grows with every change of the tools.
@@ -51,6 +56,8 @@ impl Kept {
             phase: Phase::Starting,
             link: None,
             tools: Arc::new([]),
+            prompts: Arc::new([]),
+            has_resources: false,
             why: None,
             version: 0,
             starts: 0,
@@ -63,6 +70,7 @@ impl Kept {
             shown,
             wanted: Arc::clone(&wanted),
             changed,
+            subscription: None,
         };
         tokio::spawn(stop.clone().run_until_cancelled_owned(keeper.run()));
         Self {
@@ -103,6 +111,18 @@ impl Kept {
             // A keeper that is gone will say no more.
             let _ = status.wait_for(is_known).await;
         })
+    }
+
+    /// Waits until it is ready or will not be for long. Cancel safe.
+    pub(crate) fn settled(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut status = self.status.clone();
+        async move {
+            let is_settled = |status: &Status| match status.phase {
+                Phase::Ready | Phase::Failed { .. } | Phase::Disabled | Phase::LoginNeeded => true,
+                Phase::Starting | Phase::BackingOff { .. } => false,
+            };
+            let _ = status.wait_for(is_settled).await;
+        }
     }
 
     /// The connection, once there is one; waits for it if the server is being started.
@@ -152,6 +172,8 @@ struct Keeper {
     wanted: Arc<Notify>,
     /// Rings whenever something about any server of the session has changed.
     changed: Arc<Notify>,
+    /// Where a server of 2026-07-28 says what has changed, if it does.
+    subscription: Option<Subscription>,
 }
 
 impl Keeper {
@@ -186,12 +208,15 @@ impl Keeper {
         match self.connector.connect().await {
             Ok((link, tools)) => {
                 self.supervision.ready(Instant::now());
+                let has_resources = link.has_resources();
                 self.show(|status| {
+                    status.has_resources = has_resources;
                     status.link = Some(Arc::new(link));
                     status.tools = tools.into();
                     status.version += 1;
                     status.why = None;
                 });
+                self.begin_to_listen().await;
             }
             Err(error) => {
                 match &error {
@@ -206,7 +231,23 @@ impl Keeper {
         }
     }
 
-    /// Stays with a connection until it ends or the server's tools have changed.
+    /// Asks for what takes part only in comfort: its prompts, and to be told of changes. Neither may
+    /// keep its tools from being called.
+    async fn begin_to_listen(&mut self) {
+        let Some(link) = self.shown.borrow().link.clone() else {
+            return;
+        };
+        self.take_prompts(&link).await;
+        self.subscription = link.listen().await;
+    }
+
+    async fn take_prompts(&self, link: &Link) {
+        if let Ok(Ok(prompts)) = timeout(MCP_LIST_WAIT, link.prompts()).await {
+            self.show(|status| status.prompts = prompts.into());
+        }
+    }
+
+    /// Stays with a connection until it ends or what the server has to offer has changed.
     async fn attend(&mut self) {
         let Some(link) = self.shown.borrow().link.clone() else {
             return self.supervision.ended(Instant::now());
@@ -214,6 +255,7 @@ impl Keeper {
         tokio::select! {
             () = link.life().ended() => {
                 let why = link.life().why();
+                self.subscription = None;
                 self.supervision.ended(Instant::now());
                 self.show(|status| {
                     // Its tools are still offered: it may be back before they are called.
@@ -221,17 +263,32 @@ impl Keeper {
                     status.why = Some(why);
                 });
             }
-            () = link.handler().tools_changed() => {
-                // It often says so several times in a row.
-                sleep(MCP_CHANGE_WAIT).await;
-                if let Ok(tools) = link.tools().await {
-                    self.show(|status| {
-                        status.tools = tools.into();
-                        status.version += 1;
-                    });
+            () = link.handler().changed() => self.look_again(&link).await,
+            is_over = next(&mut self.subscription) => {
+                if is_over {
+                    self.subscription = None;
+                    // Whatever happens meanwhile is not told.
+                    tokio::select! {
+                        () = sleep(MCP_STEADY) => {}
+                        () = link.life().ended() => return,
+                    }
+                    self.subscription = link.listen().await;
                 }
+                self.look_again(&link).await;
             }
         }
+    }
+
+    async fn look_again(&mut self, link: &Link) {
+        // It often says so several times in a row.
+        sleep(MCP_CHANGE_WAIT).await;
+        if let Ok(tools) = link.tools().await {
+            self.show(|status| {
+                status.tools = tools.into();
+                status.version += 1;
+            });
+        }
+        self.take_prompts(link).await;
     }
 
     fn show(&self, change: impl FnOnce(&mut Status)) {
@@ -249,5 +306,13 @@ impl Keeper {
             change(status);
         });
         self.changed.notify_waiters();
+    }
+}
+
+/// Waits for news; says whether there will be none any more. Without a subscription, never.
+async fn next(subscription: &mut Option<Subscription>) -> bool {
+    match subscription {
+        Some(subscription) => !matches!(subscription.next().await, Ok(Some(_))),
+        None => std::future::pending().await,
     }
 }

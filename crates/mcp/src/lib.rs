@@ -32,8 +32,11 @@ mod logins;
 mod names;
 mod oauth;
 mod outcome;
+mod prompts;
+mod resources;
 mod roots;
 mod sampling;
+mod search;
 mod supervise;
 mod transport;
 

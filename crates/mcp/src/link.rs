@@ -1,11 +1,11 @@
 //! One connection to a server, on which every request ends once.
 
-use domain::limits::{MCP_LIST_WAIT, MCP_PAGES_MAX, MCP_TOOLS_MAX};
+use domain::limits::{MCP_LIST_WAIT, MCP_PAGES_MAX, MCP_PING_WAIT, MCP_TOOLS_MAX};
 use rmcp::RoleClient;
-use rmcp::model::{PaginatedRequestParams, Tool};
+use rmcp::model::{ClientRequest, PaginatedRequestParams, PingRequest, SubscriptionFilter, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, Peer, RunningService,
-    ServiceError,
+    ServiceError, Subscription,
 };
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::AuthRequiredError;
@@ -20,6 +20,8 @@ use crate::life::Life;
 pub(crate) struct Link {
     service: RunningService<RoleClient, Handler>,
     life: Life,
+    /// Whether the other end may be gone without anybody noticing.
+    is_far: bool,
 }
 
 impl Link {
@@ -45,7 +47,38 @@ impl Link {
         };
         let service = served?;
         ending.keep();
-        Ok(Self { service, life })
+        let is_far = false;
+        Ok(Self {
+            service,
+            life,
+            is_far,
+        })
+    }
+
+    /// The same over a network, on which the other end may be gone without anybody noticing.
+    pub(crate) fn over_network(mut self) -> Self {
+        self.is_far = true;
+        self
+    }
+
+    /// Finds out whether a server that was silent for too long is still there; ends the connection if
+    /// not. Servers of 2026-07-28 keep none.
+    pub(crate) fn doubt(&self) {
+        if !self.is_far || !self.is_older() || self.life.is_over() {
+            return;
+        }
+        let (peer, life) = (self.peer().clone(), self.life.clone());
+        tokio::spawn(async move {
+            let ping = ClientRequest::PingRequest(PingRequest::default());
+            let answered = tokio::select! {
+                answered = timeout(MCP_PING_WAIT, peer.send_request(ping)) => answered,
+                () = life.ended() => return,
+            };
+            // An error is a sign of life, too.
+            if answered.is_err() {
+                life.end("it does not answer any more");
+            }
+        });
     }
 
     pub(crate) fn life(&self) -> &Life {
@@ -64,6 +97,33 @@ impl Link {
 
     pub(crate) fn handler(&self) -> &Handler {
         self.service.service()
+    }
+
+    /// Whether the server has resources.
+    pub(crate) fn has_resources(&self) -> bool {
+        let info = self.peer().peer_info();
+        info.is_some_and(|info| info.capabilities.resources.is_some())
+    }
+
+    /// Has a server of 2026-07-28 say when its tools or prompts change. Others do so unasked.
+    pub(crate) async fn listen(&self) -> Option<Subscription> {
+        let info = self.peer().peer_info()?;
+        let tools = info.capabilities.tools.as_ref();
+        let tools = tools.is_some_and(|tools| tools.list_changed == Some(true));
+        let prompts = info.capabilities.prompts.as_ref();
+        let prompts = prompts.is_some_and(|prompts| prompts.list_changed == Some(true));
+        if self.is_older() || !tools && !prompts {
+            return None;
+        }
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = tools.then_some(true);
+        filter.prompts_list_changed = prompts.then_some(true);
+        let listening = timeout(MCP_LIST_WAIT, self.peer().listen(filter));
+        tokio::select! {
+            // One that does not tell is asked when it is called.
+            listening = listening => listening.ok()?.ok(),
+            () = self.life.ended() => None,
+        }
     }
 
     /// The server's tools, page by page as far as pages and tools may go.

@@ -54,7 +54,7 @@ impl Servers {
         }
         let target = Target::parse(&at.url).ok()?;
         let called = match server.named_by {
-            NamedBy::Operator => server.name.clone(),
+            NamedBy::Operator | NamedBy::Project => server.name.clone(),
             NamedBy::LocalClient | NamedBy::Guest => server.place(),
         };
         let hint = format!("run `fastness mcp login {called}`");

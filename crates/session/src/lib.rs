@@ -26,7 +26,9 @@ pub mod subscription;
 
 pub use actor::adopt_traces_with;
 pub use agent::project::Project;
-pub use agent::{Catalog, ModelOption, OneModel, ProjectView, RemoteSource, client_side, library};
+pub use agent::{
+    Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, client_side, library,
+};
 pub use directory::{Engine, NewSession, Page, Sessions};
 pub use handle::{
     Accepted, Answer, AttachError, Attached, CommandError, Config, Entrance, From, Prompt, Rewound,

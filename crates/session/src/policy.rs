@@ -84,7 +84,7 @@ pub fn judge(mode: Mode, wanted: &Always, ruled: &Ruled, always: &[Remembered]) 
     // Asking the person is no act that they could be asked about first.
     let reads = matches!(
         tool,
-        "read" | "list" | "glob" | "grep" | "todo" | "skill" | "ask_user"
+        "read" | "list" | "glob" | "grep" | "todo" | "skill" | "ask_user" | "tool_search"
     );
     let edits = matches!(tool, "write" | "edit" | "notebook_edit");
     let by_mode = || {

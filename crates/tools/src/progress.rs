@@ -90,6 +90,16 @@ pub struct Place {
 }
 
 impl Place {
+    /// A place that nobody looks at.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self {
+            progress: Progress::default(),
+            call: CallId::random(),
+            after: EventSeq(0),
+        }
+    }
+
     /// Shows `text` in place of what was shown before.
     pub fn show(&self, text: &str) {
         self.progress.board.send_modify(|board| {

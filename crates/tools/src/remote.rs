@@ -31,7 +31,27 @@ pub trait RemoteTools: fmt::Debug + Send + Sync {
 
     /// Calls a tool. Dropped, it takes the call back.
     fn run(&self, call: RemoteCall) -> Running;
+
+    /// What a person can type of what servers have prepared.
+    fn commands(&self) -> Vec<RemoteCommand>;
+
+    /// What the command `name` says to the model with these arguments; none if no server can have it.
+    fn expand(&self, name: &str, arguments: &str) -> Option<Expanding>;
 }
+
+/// A prompt that a server has prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteCommand {
+    /// What to type after the slash.
+    pub name: String,
+    /// In one line.
+    pub description: String,
+    /// What to type after it.
+    pub hint: Option<String>,
+}
+
+/// A command about to be expanded; or, in words for a person, why it cannot be.
+pub type Expanding = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
 /// Servers about to begin.
 pub type Settling = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -84,6 +104,8 @@ pub struct RemoteTool {
     pub description: String,
     /// The JSON schema of its input.
     pub input_schema: Arc<Value>,
+    /// Whether a model is told of it; all of them can be called.
+    pub is_shown: bool,
 }
 
 /// One permitted call of such a tool.

@@ -208,9 +208,10 @@ impl Toolbox {
         is_new
     }
 
-    /// The tools of other programs that can run.
+    /// The tools of other programs that can run and that a model is told of.
     pub fn remote_tools(&self) -> impl Iterator<Item = &RemoteTool> {
         let tools = self.offered.tools.iter();
+        let tools = tools.filter(|tool| tool.is_shown);
         tools.filter(|tool| self.place(&tool.name).is_some())
     }
 

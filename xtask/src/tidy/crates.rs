@@ -28,7 +28,7 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     // Not shipped: it runs what tests are made of for longer than tests may.
     (
         "xtask",
-        &["domain", "journal", "netguard", "testkit", "tools"],
+        &["domain", "journal", "mcp", "netguard", "testkit", "tools"],
     ),
 ];
 

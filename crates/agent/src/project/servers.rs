@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::ToolServer;
+use domain::tool_server::{Hidden, NamedBy, ServerWay};
 use serde::Deserialize;
 use tools::roots::Roots;
 use tools::stamps::Stamps;
 
 use super::file::{bytes, digest, line};
+use super::variables::Variables;
 use super::{Approvals, Place};
 use crate::settings::{FileSettings, ServerSection};
 
@@ -87,33 +89,87 @@ impl ServersFile {
 /// A server in one line, for whoever approves it.
 pub(super) fn server_line(server: &ToolServer) -> String {
     let verb = match &server.way {
-        domain::tool_server::ServerWay::Program(_) => "run",
-        domain::tool_server::ServerWay::Url(_) => "connect to",
+        ServerWay::Program(_) => "run",
+        ServerWay::Url(_) => "connect to",
+    };
+    let has_network = match &server.way {
+        ServerWay::Program(program) => program.network == Some(true),
+        ServerWay::Url(_) => false,
+    };
+    let network = match has_network {
+        true => " (with the network)",
+        false => "",
     };
     let (name, place) = (&server.name, server.place());
-    line(&format!("{verb} the tool server {name}: {place}"))
+    line(&format!("{verb} the tool server {name}{network}: {place}"))
 }
 
-/// The servers that the settings around a session name, those that count most first. A guest has
-/// none of them: they are the operator's means, and run with the operator's secrets.
-pub(super) fn of(place: &Place, own: &FileSettings, file: Option<&ServersFile>) -> Vec<ToolServer> {
+/// The servers that the settings around a session name, those that count most first, and what is wrong
+/// with others. A guest has none of them: they are the operator's means, and run with the operator's
+/// secrets.
+pub(super) fn of(
+    place: &Place,
+    own: &FileSettings,
+    file: Option<&ServersFile>,
+) -> (Vec<ToolServer>, Vec<String>) {
+    let (mut servers, mut problems): (Vec<ToolServer>, Vec<String>) = Default::default();
     if !place.is_local {
-        return Vec::new();
+        return (servers, problems);
     }
+    // The operator's first: rules about a server's tools must not come to mean another server's.
+    let operator = place.operator.settings.servers.iter().cloned();
+    let own = own.servers.iter().cloned().map(of_project);
     let file = file.filter(|file| file.is_approved);
     let file = file.and_then(|file| file.servers.as_ref().ok());
-    // The operator's first: rules about a server's tools must not come to mean another server's.
-    let operator = place.operator.settings.servers.iter();
-    let all = operator
-        .chain(&own.servers)
-        .chain(file.into_iter().flatten());
-    let mut servers: Vec<ToolServer> = Vec::new();
-    for server in all {
-        if servers.iter().all(|known| known.name != server.name) {
-            servers.push(server.clone());
+    let mut written = Vec::new();
+    for server in file.into_iter().flatten().cloned().map(of_project) {
+        let name = server.name.clone();
+        match expanded(server, &place.operator.variables) {
+            Ok(server) => written.push(server),
+            Err(variable) => problems.push(line(&format!(
+                "The tool server {name} is not used: {SERVERS_FILE_NAME} wants the variable \
+                 {variable}, which is not set or not for projects"
+            ))),
         }
     }
-    servers
+    for server in operator.chain(own).chain(written) {
+        if servers.iter().all(|known| known.name != server.name) {
+            servers.push(server);
+        }
+    }
+    (servers, problems)
+}
+
+fn of_project(server: ToolServer) -> ToolServer {
+    let named_by = NamedBy::Project;
+    ToolServer { named_by, ..server }
+}
+
+/// A server with the variables in its description put in. What was approved is the description.
+///
+/// # Errors
+/// The variable that is not there.
+fn expanded(mut server: ToolServer, variables: &Variables) -> Result<ToolServer, String> {
+    let all = |pairs: &mut Vec<(String, Hidden)>| {
+        for (_, value) in pairs {
+            *value = Hidden::new(variables.expand(value.reveal())?);
+        }
+        Ok::<(), String>(())
+    };
+    match &mut server.way {
+        ServerWay::Program(program) => {
+            program.command = variables.expand(&program.command)?;
+            for word in &mut program.args {
+                *word = variables.expand(word)?;
+            }
+            all(&mut program.environment)?;
+        }
+        ServerWay::Url(at) => {
+            at.url = variables.expand(&at.url)?;
+            all(&mut at.headers)?;
+        }
+    }
+    Ok(server)
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<ToolServer>, String> {

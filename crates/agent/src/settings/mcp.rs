@@ -143,7 +143,7 @@ impl ServerSection {
                 }
                 Ok(ServerWay::Program(ServerProgram {
                     environment: hidden(&self.env),
-                    has_network: self.network.unwrap_or(true),
+                    network: self.network,
                     is_caged: self.sandbox.unwrap_or(true),
                     read: self.read.clone(),
                     write: self.write.clone(),

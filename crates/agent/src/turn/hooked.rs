@@ -9,6 +9,7 @@ use domain::limits::{HOOK_TEXT_BYTES_MAX, STOP_BLOCKS_MAX};
 use llm::{Chunk, Message, ToolCall};
 use serde_json::{Map, Value, json};
 use tools::Outcome;
+use tools::library::Expanded;
 use tools::sandbox::Grants;
 
 use super::compact::Why;
@@ -64,6 +65,7 @@ impl Turn {
             let settling = remote.settle(project.servers.clone());
             unless_cancelled(&self.cancel, settling).await?;
         }
+        self.take_commands();
         self.toolbox.look_again();
         self.tools = specs(&self.toolbox);
         self.system = format!("{}{}", self.system, project.prompt).into();
@@ -80,6 +82,7 @@ impl Turn {
         for text in remote.news() {
             self.report(Report::Note(Note::Told(text))).await?;
         }
+        self.take_commands();
         if self.toolbox.look_again() {
             self.tools = specs(&self.toolbox);
             self.overhead = overhead(&self.system, &self.tools);
@@ -122,6 +125,7 @@ impl Turn {
         let library = &self.project.library;
         let has_names = !library.commands().is_empty() || !library.skills().is_empty();
         let has_hooks = !self.hooks_at(HookPoint::UserPromptSubmit, None).is_empty();
+        let has_names = has_names || self.toolbox.remote().is_some();
         if !has_names && !has_hooks {
             return Ok(Go::On);
         }
@@ -153,7 +157,11 @@ impl Turn {
         // Its file is read now.
         let expanded = tokio::task::spawn_blocking(move || library.expand_prompt(&typed));
         let expanded = unless_cancelled(&self.cancel, expanded).await?;
-        match expanded.ok().flatten() {
+        let expanded = match expanded.ok().flatten() {
+            Some(expanded) => Some(expanded),
+            None => self.expand_by_server(prompt).await?,
+        };
+        match expanded {
             None => Ok(None),
             Some(Ok(expanded)) => {
                 let (name, text) = (expanded.name, expanded.text);
@@ -168,6 +176,35 @@ impl Turn {
                 self.report(Report::Note(Note::Told(problem))).await?;
                 Ok(None)
             }
+        }
+    }
+
+    /// What the prompt stands for, if a tool server has prepared it.
+    async fn expand_by_server(
+        &mut self,
+        prompt: &str,
+    ) -> Result<Option<Result<Expanded, String>>, Stopped> {
+        let typed = prompt.trim();
+        let command = typed.strip_prefix('/').unwrap_or_default();
+        let (name, arguments) = command
+            .split_once(char::is_whitespace)
+            .unwrap_or((command, ""));
+        let remote = self.toolbox.remote();
+        let Some(expanding) = remote.and_then(|remote| remote.expand(name, arguments)) else {
+            return Ok(None);
+        };
+        let expanded = unless_cancelled(&self.cancel, expanding).await?;
+        let name = name.to_owned();
+        Ok(Some(expanded.map(|text| Expanded {
+            name,
+            text: format!("{typed}\n\n{text}"),
+        })))
+    }
+
+    /// Lets clients know what can be typed of what tool servers have prepared.
+    fn take_commands(&self) {
+        if let Some(remote) = self.toolbox.remote() {
+            self.view.take_commands(remote.commands());
         }
     }
 

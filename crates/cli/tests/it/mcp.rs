@@ -217,7 +217,8 @@ async fn a_long_result_goes_to_a_file_and_a_wrong_form_is_an_error() {
 #[tokio::test]
 async fn the_servers_of_a_project_count_once_they_are_approved_and_until_they_change() {
     let home = home_with(calling("echo", json!({"say": "hello"})));
-    let file = json!({"mcpServers": {"small": {"command": "python3", "args": ["-c", SERVER]}}});
+    let file = json!({"mcpServers": {"small": {"command": "python3", "args": ["-c", SERVER],
+        "required": true}}});
     home.write(".mcp.json", &file.to_string());
     let server = Program::serve_in(home).await;
     let home = server.home();

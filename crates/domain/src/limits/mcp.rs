@@ -124,3 +124,23 @@ pub const MCP_SAMPLES_MAX: usize = 8;
 
 /// Lines of a server's own log that we take over, for each connection: a flood says no more.
 pub const MCP_LOG_LINES_MAX: usize = 1_000;
+
+/// Tools of servers that a model is told of one by one; among more it searches, for their descriptions
+/// would fill its window before anything was asked.
+pub const MCP_TOOLS_SHOWN_MAX: usize = 40;
+
+/// Tools that one search finds: enough to choose from.
+pub const MCP_FOUND_MAX: usize = 10;
+
+/// Resources of a server that are listed: what a model reads through.
+pub const MCP_RESOURCES_MAX: usize = 200;
+
+/// Prompts of a server that can be typed: what a menu holds.
+pub const MCP_PROMPTS_MAX: usize = 100;
+
+/// How long a server that was silent too long has to show that it is still there: one that is answers
+/// at once.
+pub const MCP_PING_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a stream that broke has to be taken up again, while what waits on it goes on waiting.
+pub const MCP_RESUME_WAIT: Duration = Duration::from_millis(800);

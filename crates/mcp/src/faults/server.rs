@@ -8,7 +8,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The answer of a server of an older era to `message`, but for calls of tools.
-pub(super) fn answer(message: &Value) -> Option<Value> {
+pub(crate) fn answer(message: &Value) -> Option<Value> {
     let id = message.get("id")?;
     let result = match message["method"].as_str()? {
         "initialize" => json!({
@@ -27,37 +27,37 @@ pub(super) fn answer(message: &Value) -> Option<Value> {
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-pub(super) fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "inputSchema": {"type": "object"}})
 }
 
-pub(super) fn result(id: &Value, text: &str) -> Value {
+pub(crate) fn result(id: &Value, text: &str) -> Value {
     let content = json!([{"type": "text", "text": text}]);
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}})
 }
 
 /// The tool that a message calls.
-pub(super) fn called(message: &Value) -> Option<&str> {
+pub(crate) fn called(message: &Value) -> Option<&str> {
     (message["method"] == "tools/call").then_some(message["params"]["name"].as_str()?)
 }
 
 /// One HTTP request.
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) body: Value,
-    pub(super) session: Option<String>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) body: Value,
+    pub(crate) session: Option<String>,
 }
 
 /// One connection of a client.
-pub(super) struct Connection {
-    pub(super) reader: BufReader<OwnedReadHalf>,
-    pub(super) writer: OwnedWriteHalf,
+pub(crate) struct Connection {
+    pub(crate) reader: BufReader<OwnedReadHalf>,
+    pub(crate) writer: OwnedWriteHalf,
 }
 
 impl Connection {
     /// The next request, or none if the client has gone.
-    pub(super) async fn request(&mut self) -> Option<Request> {
+    pub(crate) async fn request(&mut self) -> Option<Request> {
         let mut line = String::new();
         self.reader.read_line(&mut line).await.ok()?;
         let mut words = line.split(' ');
@@ -88,7 +88,7 @@ impl Connection {
         })
     }
 
-    pub(super) async fn respond(&mut self, status: &str, kind: &str, body: &str) {
+    pub(crate) async fn respond(&mut self, status: &str, kind: &str, body: &str) {
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nmcp-session-id: one\r\n\
              content-length: {}\r\n\r\n",
@@ -99,22 +99,22 @@ impl Connection {
     }
 
     /// The head of a stream of events that lasts as long as the connection.
-    pub(super) async fn begin_events(&mut self) {
+    pub(crate) async fn begin_events(&mut self) {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
         self.send(head).await;
     }
 
-    pub(super) async fn event(&mut self, kind: &str, data: &str) {
+    pub(crate) async fn event(&mut self, kind: &str, data: &str) {
         self.send(&format!("event: {kind}\ndata: {data}\n\n")).await;
     }
 
-    pub(super) async fn send(&mut self, text: &str) {
+    pub(crate) async fn send(&mut self, text: &str) {
         // A client may leave when it likes.
         let _ = self.writer.write_all(text.as_bytes()).await;
     }
 
     /// Ends the connection with a reset.
-    pub(super) fn reset(self) {
+    pub(crate) fn reset(self) {
         let stream = self.reader.into_inner().reunite(self.writer).unwrap();
         #[expect(deprecated, reason = "it does not wait: nothing is left to send")]
         stream.set_linger(Some(std::time::Duration::ZERO)).unwrap();
@@ -122,7 +122,7 @@ impl Connection {
 }
 
 /// Listens, and has each connection served by `serve` in a task of its own; gives the address.
-pub(super) async fn listen<S, F>(serve: S) -> String
+pub(crate) async fn listen<S, F>(serve: S) -> String
 where
     S: Fn(Connection) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,

@@ -1,14 +1,16 @@
 //! HTTP with server-sent events, as of 2024-11-05: one stream of messages from the server, which
-//! begins by naming the address that takes messages to it.
+//! begins by naming the address that takes messages to it. A stream that breaks is taken up again if
+//! the server numbers its messages and goes on with the same session; else the connection ends.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::limits::{
-    MCP_INCOMING_MAX, MCP_MESSAGE_BYTES_MAX, MCP_OUTGOING_MAX, MCP_REQUESTS_MAX, MCP_WRITE_WAIT,
+    MCP_INCOMING_MAX, MCP_MESSAGE_BYTES_MAX, MCP_OUTGOING_MAX, MCP_REQUESTS_MAX, MCP_RESUME_WAIT,
+    MCP_WRITE_WAIT,
 };
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use netguard::Target;
 use rmcp::RoleClient;
@@ -28,7 +30,30 @@ use crate::life::Life;
 /// # Errors
 /// If there is no such stream, or the address is somebody else's.
 pub(crate) async fn open(door: Door, life: Life) -> Result<Pipe, ConnectError> {
-    let headers = HeaderMap::new();
+    let mut events = stream(&door, None).await?;
+    let endpoint = loop {
+        let event = events.next().await.map_err(ConnectError::Failed)?;
+        if event.event.as_deref() == Some("endpoint") {
+            break endpoint(door.target(), event.data.trim())?;
+        }
+    };
+    let (incoming_sender, incoming) = mpsc::channel(MCP_INCOMING_MAX);
+    let (outgoing, outgoing_receiver) = mpsc::channel(MCP_OUTGOING_MAX);
+    let source = Source {
+        door: door.clone(),
+        endpoint: endpoint.clone(),
+    };
+    tokio::spawn(read(source, events, incoming_sender, life.clone()));
+    tokio::spawn(write(door, endpoint, outgoing_receiver, life.clone()));
+    Ok(Pipe::new(incoming, outgoing, life))
+}
+
+/// Opens the stream, after the message with the id `last` if one is named.
+async fn stream(door: &Door, last: Option<&str>) -> Result<Events, ConnectError> {
+    let mut headers = HeaderMap::new();
+    if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
+        headers.insert(HeaderName::from_static("last-event-id"), last);
+    }
     let sent = door.send(door.target(), Method::GET, &headers, None);
     let answer = sent.await.map_err(|error| match error {
         HttpError::Refused(why) => ConnectError::Refused(why),
@@ -50,18 +75,7 @@ pub(crate) async fn open(door: Door, life: Life) -> Result<Pipe, ConnectError> {
         }
         _ => {}
     }
-    let mut events = Events::new(answer);
-    let endpoint = loop {
-        let event = events.next().await.map_err(ConnectError::Failed)?;
-        if event.event.as_deref() == Some("endpoint") {
-            break endpoint(door.target(), event.data.trim())?;
-        }
-    };
-    let (incoming_sender, incoming) = mpsc::channel(MCP_INCOMING_MAX);
-    let (outgoing, outgoing_receiver) = mpsc::channel(MCP_OUTGOING_MAX);
-    tokio::spawn(read(events, incoming_sender, life.clone()));
-    tokio::spawn(write(door, endpoint, outgoing_receiver, life.clone()));
-    Ok(Pipe::new(incoming, outgoing, life))
+    Ok(Events::new(answer))
 }
 
 /// Where messages go, which is where the stream came from: what is meant for one server is not sent
@@ -82,6 +96,8 @@ struct Events {
     answer: Answer,
     parser: SseParser,
     ready: std::collections::VecDeque<SseEvent>,
+    /// The id of the newest message that has one.
+    last: Option<String>,
 }
 
 impl Events {
@@ -90,6 +106,7 @@ impl Events {
             answer,
             parser: SseParser::new(MCP_MESSAGE_BYTES_MAX),
             ready: std::collections::VecDeque::new(),
+            last: None,
         }
     }
 
@@ -97,6 +114,9 @@ impl Events {
     async fn next(&mut self) -> Result<SseEvent, String> {
         loop {
             if let Some(event) = self.ready.pop_front() {
+                if event.id.is_some() {
+                    self.last.clone_from(&event.id);
+                }
                 return Ok(event);
             }
             match self.answer.piece().await {
@@ -112,7 +132,36 @@ impl Events {
     }
 }
 
-async fn read(mut events: Events, incoming: mpsc::Sender<ServerJsonRpcMessage>, life: Life) {
+/// Where a stream comes from, to take it up again.
+struct Source {
+    door: Door,
+    endpoint: Target,
+}
+
+impl Source {
+    /// Takes the stream up after the message `last`.
+    async fn again(&self, last: &str) -> Option<Events> {
+        let again = timeout(MCP_RESUME_WAIT, stream(&self.door, Some(last))).await;
+        let mut events = again.ok()?.ok()?;
+        events.last = Some(last.to_owned());
+        Some(events)
+    }
+
+    /// Whether the server goes on with the same session, where it says again where messages go.
+    fn goes_on(&self, said: &str) -> bool {
+        let said = endpoint(self.door.target(), said.trim());
+        said.is_ok_and(|said| said.url() == self.endpoint.url())
+    }
+}
+
+async fn read(
+    source: Source,
+    mut events: Events,
+    incoming: mpsc::Sender<ServerJsonRpcMessage>,
+    life: Life,
+) {
+    // Taken up again without anything new, it would break for ever.
+    let mut resumed_at = None;
     loop {
         let event = tokio::select! {
             event = events.next() => event,
@@ -120,8 +169,28 @@ async fn read(mut events: Events, incoming: mpsc::Sender<ServerJsonRpcMessage>, 
         };
         let event = match event {
             Ok(event) => event,
-            Err(why) => return life.end(why),
+            Err(why) => {
+                let last = events
+                    .last
+                    .take()
+                    .filter(|last| resumed_at.as_ref() != Some(last));
+                let Some(last) = last else {
+                    return life.end(why);
+                };
+                let again = tokio::select! {
+                    again = source.again(&last) => again,
+                    () = life.ended() => return,
+                };
+                match again {
+                    Some(again) => (events, resumed_at) = (again, Some(last)),
+                    None => return life.end(why),
+                }
+                continue;
+            }
         };
+        if event.event.as_deref() == Some("endpoint") && !source.goes_on(&event.data) {
+            return life.end("it began anew");
+        }
         if !matches!(event.event.as_deref(), None | Some("message")) {
             continue;
         }

@@ -507,15 +507,17 @@ impl Pump {
     /// Tells the client which commands its person can type, if it does not know or a turn has seen
     /// others since.
     async fn offer_commands(&mut self) -> Result<(), Gone> {
+        let prepared = self.view.commands();
+        let is_news = |seen: &Arc<session::Project>| self.offered.is_news(seen, &prepared);
         let project = match self.offered.is_begun() {
-            true => self.view.seen().filter(|seen| self.offered.is_news(seen)),
+            true => self.view.seen().filter(is_news),
             false => Some(self.view.look().await),
         };
         let Some(project) = project else {
             return Ok(());
         };
-        self.offered.take(&project);
-        let commands = commands::of(&project.library);
+        self.offered.take(&project, &prepared);
+        let commands = commands::of(&project.library, &prepared);
         let frame = acp::available_commands_update(self.session, &commands);
         if self.offered.is_known(&frame) {
             return Ok(());
