@@ -222,15 +222,14 @@ impl RemoteTools for Hub {
         self.keep(wanted);
         let kept = lock(&self.kept);
         let waits = kept.values().map(|kept| -> (Instant, Settling) {
-            let wait = match kept.server.is_required {
-                true => MCP_START_WAIT * 2,
-                false => self.servers.grace,
-            };
-            match kept.looked_again() {
-                Some(looked) => (Instant::now() + wait, Box::pin(looked)),
+            let (is_required, looked) = (kept.server.is_required, kept.looked_again());
+            match (looked, is_required) {
+                // Somebody may have logged in since the last turn.
+                (Some(looked), true) => (Instant::now() + MCP_START_WAIT, Box::pin(looked)),
+                (Some(looked), false) => (Instant::now() + self.servers.grace, Box::pin(looked)),
                 // One that fails at first is waited for while it is tried again.
-                None if kept.server.is_required => (kept.begun + wait, Box::pin(kept.settled())),
-                None => (kept.begun + wait, Box::pin(kept.begun())),
+                (None, true) => (kept.begun + MCP_START_WAIT * 2, Box::pin(kept.settled())),
+                (None, false) => (kept.begun + self.servers.grace, Box::pin(kept.begun())),
             }
         });
         let waits: Vec<_> = waits.collect();

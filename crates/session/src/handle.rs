@@ -1,5 +1,7 @@
 //! What others hold of a session: a handle to act through, and the words used with it.
 
+mod envelope;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,13 +15,14 @@ use domain::{
     TurnId,
 };
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
 use crate::directory::Engine;
-use crate::family::{Family, GuardReply};
 use crate::mode::Mode;
 use crate::state::{Fate, Question, SessionState};
 use crate::subscription::Subscription;
+
+pub(crate) use envelope::{AttachReply, DeleteReply, Envelope};
 
 /// How the session's answer gets back to whoever asked. Called by the session, so it must not
 /// block, and before the change is shown to any follower.
@@ -491,104 +494,6 @@ pub(crate) struct Bell {
 ///
 /// Boxed, because a channel has room for 32 messages from the start, in every idle session.
 pub(crate) type Mailbox = mpsc::Sender<Box<Envelope>>;
-
-/// What the actor's mailbox takes.
-pub(crate) enum Envelope {
-    Attach {
-        entrance: Box<Entrance>,
-        reply: AttachReply,
-    },
-    Prompt {
-        prompt: Box<Prompt>,
-        /// How many cancels came before it, so that none of them is taken to mean it.
-        cancels: u64,
-        from: Line,
-        reply: Reply<Result<Accepted, CommandError>>,
-    },
-    DropQueued(EventSeq),
-    CancelTurn(TurnId),
-    SetMode {
-        mode: Mode,
-        reply: Reply<Result<(), CommandError>>,
-    },
-    SetModel {
-        model: String,
-        reply: Reply<Result<(), CommandError>>,
-    },
-    Label {
-        label: Label,
-        reply: Reply<Result<(), CommandError>>,
-    },
-    Config {
-        reply: Reply<Result<Config, CommandError>>,
-    },
-    Rewind {
-        to: EventSeq,
-        reply: Reply<Result<Rewound, CommandError>>,
-    },
-    Answer {
-        question: PermissionId,
-        answer: Answer,
-        from: AttachmentId,
-        by: domain::PrincipalId,
-    },
-    ClientBack {
-        client: Arc<dyn ClientSide>,
-        from: Line,
-    },
-    Close {
-        from: AttachmentId,
-        line: Line,
-        may_act: bool,
-        reply: Reply<Result<EventSeq, CommandError>>,
-    },
-    Delete {
-        owner: domain::PrincipalId,
-        reply: DeleteReply,
-    },
-    /// Whoever made this sub-agent takes hold of it.
-    Guard {
-        reply: GuardReply,
-    },
-    /// Between a session and its sub-agents.
-    Family(Family),
-    /// Stop: let a running turn end until the deadline, then interrupt it.
-    Shutdown {
-        deadline: tokio::time::Instant,
-    },
-}
-
-/// Where a delete is answered; dropped when there was nothing to delete.
-pub(crate) type DeleteReply = oneshot::Sender<Result<(), FailureKind>>;
-
-/// Where an attach is answered.
-pub(crate) type AttachReply = oneshot::Sender<Result<Attached, AttachError>>;
-
-impl Envelope {
-    /// Answers without doing anything.
-    pub(crate) fn refuse(self, error: CommandError) {
-        match self {
-            // The asker may have gone; there is nobody to tell then.
-            Self::Attach { reply, .. } => drop(reply.send(Err(error.into()))),
-            Self::Guard { reply } => drop(reply.send(Err(error.into()))),
-            Self::Prompt { reply, .. } => reply(Err(error)),
-            Self::SetMode { reply, .. }
-            | Self::SetModel { reply, .. }
-            | Self::Label { reply, .. } => reply(Err(error)),
-            Self::Config { reply } => reply(Err(error)),
-            Self::Rewind { reply, .. } => reply(Err(error)),
-            Self::Close { reply, .. } => reply(Err(error)),
-            Self::Delete { .. }
-            | Self::DropQueued(_)
-            | Self::CancelTurn(_)
-            | Self::Answer { .. }
-            | Self::ClientBack { .. }
-            // Whoever waits for an answer of the family sees that none comes.
-            | Self::Family(_)
-            | Self::Shutdown { .. } => {}
-        }
-    }
-}
 
 impl std::convert::From<CommandError> for AttachError {
     fn from(error: CommandError) -> Self {

@@ -5,7 +5,7 @@
 //! themselves. Its tool `admin` wants more than its tool `whoami`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -54,8 +54,12 @@ impl Guarded {
     /// # Panics
     /// If this machine has no port left.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.unwrap_or_else(|error| panic!("no port is left: {error}"));
+        let at = listener.local_addr();
+        let port = at
+            .unwrap_or_else(|error| panic!("no address: {error}"))
+            .port();
         let state = State {
             origin: format!("http://127.0.0.1:{port}"),
             ..State::default()
@@ -110,7 +114,7 @@ impl Guarded {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        lock(&self.state)
     }
 }
 
@@ -126,8 +130,13 @@ impl Drop for Guarded {
 /// # Panics
 /// If nobody answers.
 pub async fn browse(address: &str) -> u16 {
-    let got = reqwest::get(address).await.unwrap();
+    let got = reqwest::get(address).await;
+    let got = got.unwrap_or_else(|error| panic!("nobody answers: {error}"));
     got.status().as_u16()
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Asked {
@@ -156,7 +165,7 @@ impl Said {
 async fn serve(mut stream: TcpStream, state: &Mutex<State>) {
     while let Some(asked) = read(&mut stream).await {
         let said = {
-            let mut state = state.lock().unwrap();
+            let mut state = lock(state);
             let said = answer(&asked, &mut state);
             let mut form = asked.query.clone();
             if asked.line != "POST /mcp" {
@@ -170,9 +179,9 @@ async fn serve(mut stream: TcpStream, state: &Mutex<State>) {
             });
             said
         };
-        let body = match said.body {
-            Value::Null => String::new(),
-            body => body.to_string(),
+        let body = match said.body.is_null() {
+            true => String::new(),
+            false => said.body.to_string(),
         };
         let mut head = format!(
             "HTTP/1.1 {} x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
@@ -207,7 +216,8 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
         let found = lines.find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.trim().to_owned())
     };
-    let length: usize = header("content-length").map_or(0, |length| length.parse().unwrap());
+    let length = header("content-length").unwrap_or_default();
+    let length: usize = length.parse().unwrap_or_default();
     let mut body = read[end + 4..].to_vec();
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {
