@@ -173,6 +173,7 @@ async fn d_05_lsp_tells_what_the_server_for_typescript_knows_also_of_files_that_
     let make = "printf 'export function twice(n: number) { return 2 * n }\\n' > other.ts";
     let script = Script::new()
         .call([tool("lsp", wrong)])
+        .call([say("started")])
         .call([tool("bash", json!({"command": make}))])
         .call([tool("lsp", used)])
         .call([say("done")]);
@@ -186,7 +187,13 @@ async fn d_05_lsp_tells_what_the_server_for_typescript_knows_also_of_files_that_
         "import { twice } from \"./other\"\nconsole.log(twice(2))\n",
     );
     let server = Program::serve_in(home).await;
-    let told = play(&server).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.on_permission(Choice::AllowAlways);
+    let session = client.new_session().await;
+    for prompt in ["start", "go on"] {
+        client.prompt(&session, prompt).await;
+    }
+    let told = results(&server, &session);
     for (status, text) in &told {
         assert_eq!(status, "completed", "{text}");
     }
