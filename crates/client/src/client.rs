@@ -362,7 +362,7 @@ impl Client {
         }
     }
 
-    fn gone(&self, method: &'static str, id: &str) -> ClientError {
+    pub(crate) fn gone(&self, method: &'static str, id: &str) -> ClientError {
         ClientError::Lost {
             method,
             id: id.to_owned(),

@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Watch {
         session: SessionId,
         listener: mpsc::Sender<Item>,
+        begun: oneshot::Sender<()>,
     },
     Notify {
         frame: String,
@@ -188,8 +189,10 @@ impl Connection {
             }
             command = self.commands.recv(), if may_write => match command {
                 Some(Command::Request(request)) => self.start(request),
-                Some(Command::Watch { session, listener }) => {
+                Some(Command::Watch { session, listener, begun }) => {
                     self.listeners.insert(session, listener);
+                    // Whoever wanted it may have gone; then the listener is closed too.
+                    let _ = begun.send(());
                 }
                 Some(Command::Notify { frame }) => self.send(frame),
                 Some(Command::Close) | None => {

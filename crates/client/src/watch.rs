@@ -9,7 +9,7 @@ use std::path::Path;
 use domain::limits::CLIENT_UPDATES_MAX;
 use domain::{PromptId, SessionId};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use wire::acp::{FastnessMeta, requests};
 use wire::rpc::RequestId;
 
@@ -80,10 +80,18 @@ impl Client {
     /// What is not read holds up the connection, the answer to entering it too.
     pub async fn watch(&self, session: SessionId) -> Result<Watch, ClientError> {
         let (listener, items) = mpsc::channel(CLIENT_UPDATES_MAX);
-        let command = Command::Watch { session, listener };
+        let (begun, has_begun) = oneshot::channel();
+        let command = Command::Watch {
+            session,
+            listener,
+            begun,
+        };
         self.hand_over("watch", "none", command, self.deadline())
             .await?;
-        Ok(Watch { items })
+        match has_begun.await {
+            Ok(()) => Ok(Watch { items }),
+            Err(_) => Err(self.gone("watch", "none")),
+        }
     }
 
     /// Sends a prompt to a session that is watched, which tells what it leads to. It waits behind a
