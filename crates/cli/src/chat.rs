@@ -1,6 +1,6 @@
 //! `fastness chat`: a conversation in the terminal, which scrolls as all else in it does.
 //!
-//! [`run`] reaches the agent; [`talk`] is the conversation, [`face`] what it looks like, [`canvas`]
+//! [`run`] reaches the agent; [`mod@talk`] is the conversation, [`face`] what it looks like, [`canvas`]
 //! how that is written. Where nobody looks, [`plain`] talks line by line.
 
 mod asking;

@@ -1,6 +1,6 @@
 //! `fastness init`: tells editors how to start us, and takes it back.
 //!
-//! [`editor`] knows where and what, [`merge`] edits the text, [`file`] keeps what was there.
+//! [`editor`] knows where and what, [`merge`] edits the text, [`mod@file`] keeps what was there.
 
 mod diff;
 pub(crate) mod editor;

@@ -1,4 +1,4 @@
-//! What a person can type after a slash that is ours: read here, carried out by [`super::talk`].
+//! What a person can type after a slash that is ours: read here, carried out by [`mod@super::talk`].
 
 use super::status::Command as Offered;
 
