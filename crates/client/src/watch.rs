@@ -10,6 +10,7 @@ use domain::limits::CLIENT_UPDATES_MAX;
 use domain::{PromptId, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout_at;
 use wire::acp::{FastnessMeta, requests};
 use wire::rpc::RequestId;
 
@@ -86,11 +87,16 @@ impl Client {
             listener,
             begun,
         };
-        self.hand_over("watch", "none", command, self.deadline())
-            .await?;
-        match has_begun.await {
-            Ok(()) => Ok(Watch { items }),
-            Err(_) => Err(self.gone("watch", "none")),
+        let deadline = self.deadline();
+        self.hand_over("watch", "none", command, deadline).await?;
+        match timeout_at(deadline.at, has_begun).await {
+            Ok(Ok(())) => Ok(Watch { items }),
+            Ok(Err(_)) => Err(self.gone("watch", "none")),
+            Err(_) => Err(ClientError::Timeout {
+                method: "watch",
+                id: "none".to_owned(),
+                seconds: deadline.seconds,
+            }),
         }
     }
 

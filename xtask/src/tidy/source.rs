@@ -52,8 +52,13 @@ pub(crate) fn one_grant(tree: &Tree) -> Findings {
 
 /// Every number that bounds something says why it is that number.
 pub(crate) fn limits_have_reasons(tree: &Tree) -> Findings {
-    const PATHS: [&str; 3] = [
+    const PATHS: [&str; 8] = [
         "crates/domain/src/limits.rs",
+        "crates/domain/src/limits/agents.rs",
+        "crates/domain/src/limits/clients.rs",
+        "crates/domain/src/limits/http.rs",
+        "crates/domain/src/limits/library.rs",
+        "crates/domain/src/limits/lsp.rs",
         "crates/domain/src/limits/mcp.rs",
         "crates/domain/src/limits/tools.rs",
     ];
