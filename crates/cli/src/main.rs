@@ -39,7 +39,7 @@ use crate::settings::{Environment, Settings};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Threads for blocking work, mostly syncs: more would not make a disk faster.
+/// Threads for blocking work but that of the journal, which has its own.
 const BLOCKING_THREADS_MAX: usize = 32;
 
 /// How long the program waits for its own threads at the end.
@@ -70,6 +70,7 @@ fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     } else {
         tokio::runtime::Builder::new_current_thread()
     };
+    session::disk_threads::start();
     let runtime = builder
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()

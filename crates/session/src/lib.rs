@@ -13,6 +13,7 @@ mod actor;
 mod attach;
 mod delegate;
 pub mod directory;
+pub mod disk_threads;
 mod family;
 mod feed;
 pub mod handle;
