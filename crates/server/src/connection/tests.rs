@@ -32,7 +32,7 @@ impl Provider for NoModel {
 }
 
 /// A service with room for one client.
-fn service() -> Service {
+pub(crate) fn service() -> Service {
     let limits = Limits {
         connections_max: 1,
         ..Limits::default()
@@ -65,6 +65,7 @@ fn service() -> Service {
         tokens_changed: tokio::sync::watch::Sender::new(()),
         closing: CancellationToken::new(),
         remotes: Remotes::default(),
+        roster: Roster::default(),
         connections: TaskTracker::new(),
     }
 }

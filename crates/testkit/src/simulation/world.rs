@@ -123,6 +123,7 @@ impl<'a> World<'a> {
             tokens_changed: tokio::sync::watch::Sender::new(()),
             closing: CancellationToken::new(),
             remotes: Remotes::default(),
+            roster: Roster::default(),
             connections: TaskTracker::new(),
         };
         Life {
