@@ -17,6 +17,7 @@ mod farewell;
 mod listen;
 pub(crate) mod login;
 mod metrics_route;
+mod page;
 mod pulse;
 mod routes;
 mod sniff;

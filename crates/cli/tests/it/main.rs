@@ -41,6 +41,7 @@ mod mcp_offers;
 mod mcp_servers;
 mod metrics;
 mod models;
+mod page;
 mod peers;
 mod peers_editor;
 mod peers_rust;
