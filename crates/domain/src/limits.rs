@@ -91,7 +91,8 @@ pub const WAITING_STREAMS_MAX: usize = 16;
 /// Prompts that may wait behind a running turn.
 pub const QUEUED_PROMPTS_MAX: usize = 16;
 
-/// Ended prompts whose `promptId` is remembered in memory; older ones are found in the journal.
+/// Prompts of a session whose `promptId` is remembered: a request is sent again soon or never, and
+/// each takes about 200 bytes while the session is in memory. One that is older prompts anew.
 pub const PROMPT_IDS_REMEMBERED_MAX: usize = 1_024;
 
 /// Ends of turns that a session remembers to go back to; eight bytes each, and nobody undoes more.

@@ -1,11 +1,11 @@
 //! REST: what a page asks for beside sessions: names of files, and how the server is doing.
 
 use serde_json::json;
-use testkit::AcpClient;
+use testkit::{AcpClient, Home, Program};
 
 use crate::identity::token;
 use crate::rest::Rest;
-use crate::support::{echo, serve};
+use crate::support::{binary, echo, serve};
 
 async fn offered(rest: &Rest<'_>, session: &str, query: &str) -> Vec<String> {
     let path = format!("/sessions/{session}/files?{query}");
@@ -75,6 +75,41 @@ async fn a_01_only_the_owner_is_offered_files() {
         let guest = Rest::with(&server, &guest);
         guest.get(&path).await.is_refused(403, "forbidden_scope");
     }
+}
+
+#[tokio::test]
+async fn usage_adds_up_what_is_known_of_the_cost() {
+    let home = Home::new(binary(), echo());
+    let id = "c0".repeat(16);
+    let session = home.data_dir().join("sessions").join(&id);
+    std::fs::create_dir_all(&session).unwrap();
+    let usage = |seq: u64, cost: Option<u64>| {
+        let mut usage = json!({"seq": seq, "ts": 2.0, "type": "usage", "turn": 1,
+            "inputTokens": 90, "outputTokens": 10});
+        if let Some(cost) = cost {
+            usage["costNanoUsd"] = json!(cost);
+        }
+        format!("{usage}\n")
+    };
+    let created = json!({"seq": 1, "ts": 1.0, "type": "session.created", "owner": "local",
+        "cwd": home.workspace(), "epoch": 0});
+    let lines = [
+        format!("{created}\n"),
+        usage(2, Some(1_500_000_000)),
+        usage(3, None),
+        usage(4, Some(250_000_000)),
+    ];
+    std::fs::write(session.join("events.jsonl"), lines.concat()).unwrap();
+    let server = Program::serve_in(home).await;
+    let rest = Rest::of(&server);
+    let used = rest.get("/usage").await.is(200);
+    assert_eq!(
+        (&used["tokens"], &used["costUsd"]),
+        (&json!(300), &json!(1.75))
+    );
+    let stranger = token(server.home(), &["stranger"]).await;
+    let none = Rest::with(&server, &stranger).get("/usage").await.is(200);
+    assert_eq!(none["costUsd"], json!(null));
 }
 
 #[tokio::test]

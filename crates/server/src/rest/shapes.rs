@@ -407,11 +407,14 @@ pub(super) struct PermissionAnswer {
 
 /// What the sessions of this token used.
 #[derive(Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct UsageTotal {
     pub(super) sessions: u64,
     pub(super) turns: u64,
     /// Read and written by all model calls.
     pub(super) tokens: u64,
+    /// What they cost in US dollars as far as prices are known; `null` if none is.
+    pub(super) cost_usd: Option<f64>,
 }
 
 /// The server.
