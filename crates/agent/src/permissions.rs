@@ -134,6 +134,16 @@ impl Rules {
         has(&self.allow) && !has(&self.ask) && !has(&self.deny)
     }
 
+    /// Whether the program of the tool server called `server` may use the network: some rule allows that by
+    /// its name, `mcp_network`, and none denies it or wants it asked about.
+    #[must_use]
+    pub fn grants_network_to(&self, server: &str) -> bool {
+        let mut taken = self.ask.iter().chain(&*self.deny);
+        let mut given = self.allow.iter();
+        given.any(|held| held.rule.gives_network_to(server))
+            && !taken.any(|held| held.rule.may_be_about_network_of(server))
+    }
+
     /// What they say of `call`.
     #[must_use]
     pub fn judge(&self, call: &Call<'_>) -> Ruled {

@@ -34,7 +34,7 @@ use tools::stamps::Stamps;
 pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
-pub use servers::{SERVERS_FILE_NAME, ServersFile};
+pub use servers::{SERVERS_FILE_NAME, ServersFile, with_network};
 pub use surveys::{Moment, Surveys};
 pub use variables::Variables;
 
@@ -357,7 +357,8 @@ pub fn read(place: &Place) -> (Project, Stamps) {
     let hooks = Hooks::new(hooks.cloned().collect(), Arc::clone(&operator.environment));
     let approvals = operator.approvals.as_ref();
     let servers_file = ServersFile::find(&terrain.levels, &terrain.roots, approvals, &mut stamps);
-    let (servers, server_problems) = servers::of(place, &own, servers_file.as_ref());
+    let rules = Rules::new(&operator.settings.permissions, &own.permissions);
+    let (servers, server_problems) = servers::of(place, (&own, &rules), servers_file.as_ref());
     let styles = [&operator.settings.context.style, &own.context.style];
     let prompt = prompt::of(styles, &instructions, &library);
     let project = Project {
@@ -370,7 +371,7 @@ pub fn read(place: &Place) -> (Project, Stamps) {
         agent_files: found.sources,
         agent_problems: found.problems,
         hooks,
-        rules: Rules::new(&operator.settings.permissions, &own.permissions),
+        rules,
         servers_file,
         servers,
         server_problems,

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod edit;
+mod fetching;
 mod login;
 
 use std::io::{self, Write};
@@ -114,7 +115,11 @@ fn lines(report: &ServerReport, palette: Palette) -> String {
             let tools: String = tools
                 .map(|tool| format!("  {}\n", one_line(tool)))
                 .collect();
-            format!("{name}: ready ({place})\n{tools}")
+            let network = match report.network {
+                Some(false) => ", without the network",
+                Some(true) | None => "",
+            };
+            format!("{name}: ready{network} ({place})\n{tools}")
         }
         Phase::LoginNeeded => {
             let why = report.why.as_deref().unwrap_or("it needs a login");

@@ -44,7 +44,7 @@ pub struct ServerProgram {
     pub args: Vec<String>,
     /// Variables that it sees besides those that every command sees.
     pub environment: Vec<(String, Hidden)>,
-    /// Whether it may reach the network, if that was said.
+    /// Whether it may reach the network, if that was said; it may not if nobody has.
     pub network: Option<bool>,
     /// Whether it is shut in as commands are.
     pub is_caged: bool,
@@ -109,16 +109,6 @@ impl NamedBy {
         match self {
             Self::Operator | Self::Project | Self::LocalClient => true,
             Self::Guest => false,
-        }
-    }
-
-    /// Whether its programs may reach the network if nothing is said about it. ACP has no word for
-    /// it, so a client's may; whoever approves a project's is told.
-    #[must_use]
-    pub fn gives_network(self) -> bool {
-        match self {
-            Self::Operator | Self::LocalClient => true,
-            Self::Project | Self::Guest => false,
         }
     }
 }

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::limits::{MCP_GRACE, MCP_START_WAIT};
-use domain::tool_server::{ServerProgram, ServerUrl, ServerWay, Speech, ToolServer};
+use domain::tool_server::{NamedBy, ServerProgram, ServerUrl, ServerWay, Speech, ToolServer};
 use netguard::Guard;
 use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::ClientLifecycleMode;
 use tokio::time::timeout;
 use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
+use tools::shell::Shell;
 
 use crate::error::{CallError, ConnectError};
 use crate::handler::Handler;
@@ -132,7 +133,8 @@ impl Connector {
     /// If that does not come about in time.
     pub(crate) async fn connect(&self) -> Result<(Link, Vec<Tool>), ConnectError> {
         let connecting = timeout(MCP_START_WAIT, self.connect_in_time()).await;
-        connecting.unwrap_or(Err(ConnectError::TooSlow(MCP_START_WAIT)))
+        let too_slow = |_| Err(self.with_hint(ConnectError::TooSlow(MCP_START_WAIT)));
+        connecting.unwrap_or_else(too_slow)
     }
 
     async fn connect_in_time(&self) -> Result<(Link, Vec<Tool>), ConnectError> {
@@ -142,7 +144,10 @@ impl Connector {
                 let why = "only the person at this machine may name programs";
                 return Err(ConnectError::Refused(why.to_owned()));
             }
-            ServerWay::Program(program) => self.to_program(program).await?,
+            ServerWay::Program(program) => {
+                let reached = self.to_program(program).await;
+                reached.map_err(|error| self.with_hint(error))?
+            }
             ServerWay::Url(at) => {
                 let account = self.account.clone();
                 let guard = &self.servers.guard;
@@ -163,6 +168,20 @@ impl Connector {
             }
         })?;
         Ok((link, tools))
+    }
+
+    /// Why a program did not begin, and what to do if that is because it could not reach the network. What it
+    /// says about that is in its own words, so it is always said.
+    fn with_hint(&self, error: ConnectError) -> ConnectError {
+        let Some(hint) = network_hint(&self.server, &self.home) else {
+            return error;
+        };
+        match error {
+            ConnectError::Failed(_) | ConnectError::TooSlow(_) => {
+                ConnectError::Failed(format!("{error}; {hint}"))
+            }
+            ConnectError::Refused(_) | ConnectError::LoginNeeded(_) => error,
+        }
     }
 
     /// Whether somebody has logged in since the last try.
@@ -197,7 +216,7 @@ impl Connector {
         program: &ServerProgram,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Link, ConnectError> {
-        let pipe = program::start(program, self.server.named_by, &self.home).await?;
+        let pipe = program::start(program, &self.home).await?;
         let life = pipe.life.clone();
         Link::begin(pipe, life, self.handler(), lifecycle).await
     }
@@ -264,6 +283,29 @@ impl Connector {
         let begun = Link::begin(pipe, life, self.handler(), lifecycle).await;
         begun.map(Link::over_network)
     }
+}
+
+/// What gives a program the network that has none.
+fn network_hint(server: &ToolServer, home: &RemoteHome) -> Option<String> {
+    let ServerWay::Program(program) = &server.way else {
+        return None;
+    };
+    let sandbox = home.shell.as_ref().and_then(Shell::sandbox);
+    let is_given = sandbox.is_none_or(|sandbox| sandbox.settings().network);
+    if !program.is_caged || program.network == Some(true) || is_given {
+        return None;
+    }
+    let name = &server.name;
+    let set = match server.named_by {
+        NamedBy::Operator => format!("`network = true` in [mcp.{name}] gives it one"),
+        NamedBy::Project => {
+            "`network = true` beside its command gives it one, once that is approved".to_owned()
+        }
+        NamedBy::LocalClient | NamedBy::Guest => {
+            format!("`allow = [\"mcp_network({name})\"]` in [permissions] gives it one")
+        }
+    };
+    Some(format!("it has no network: {set}"))
 }
 
 /// Asks in the newest way first.

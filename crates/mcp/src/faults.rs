@@ -1,6 +1,7 @@
 //! Servers of ours that misbehave, and what becomes of calls to them: over pipes, Streamable HTTP
 //! and server-sent events. Everything that waits ends within a second or at its deadline.
 
+mod all_ways;
 mod broken;
 mod http;
 mod pipes;

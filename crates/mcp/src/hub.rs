@@ -9,6 +9,7 @@ use domain::limits::{
     MCP_DESCRIPTION_BYTES_MAX, MCP_SCHEMA_BYTES_MAX, MCP_SERVERS_MAX, MCP_START_WAIT,
     MCP_TOOLS_SHOWN_MAX,
 };
+use domain::tool_server::ServerWay;
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -54,6 +55,8 @@ pub struct ServerReport {
     pub name: String,
     /// Where it is.
     pub place: String,
+    /// Whether it may reach the network, if it is a program here.
+    pub network: Option<bool>,
     /// How things stand.
     pub phase: Phase,
     /// Why, if it is not ready.
@@ -97,6 +100,12 @@ impl Hub {
             ServerReport {
                 name: kept.server.name.clone(),
                 place: kept.server.place(),
+                network: match &kept.server.way {
+                    ServerWay::Program(program) => {
+                        Some(!program.is_caged || program.network == Some(true))
+                    }
+                    ServerWay::Url(_) => None,
+                },
                 phase: status.phase,
                 why: status.why,
                 tools: tools.into_iter().map(|(tool, _)| tool.name).collect(),

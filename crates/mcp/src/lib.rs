@@ -44,5 +44,5 @@ pub use connect::Servers;
 pub use error::{CallError, ConnectError};
 pub use hub::{Hub, ServerReport};
 pub use names::{offered_name, server_key};
-pub use oauth::LoginError;
+pub use oauth::{LoggedOut, LoginError};
 pub use supervise::Phase;

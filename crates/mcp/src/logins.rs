@@ -5,30 +5,31 @@ use http::header::AUTHORIZATION;
 use netguard::Target;
 
 use crate::connect::Servers;
-use crate::oauth::{Account, LoginError, Web};
+use crate::oauth::{Account, LoggedOut, LoginError, Web};
 
 /// Whose logins there are. Other principals have none: their sessions are not let in anywhere as the
 /// person at this machine, whatever address they name.
 const OWNER: &str = "local";
 
 impl Servers {
-    /// Logs in to `server`, after `open` has shown the person the address at which to consent.
+    /// Logs in to `server`, after `open` has shown the person the address at which to consent. That may be
+    /// twice, if it turns out that we must introduce ourselves anew.
     ///
     /// # Errors
     /// If the person does not, or what is found on the way cannot be trusted.
     pub async fn login(
         &self,
         server: &ToolServer,
-        open: impl FnOnce(&str) + Send,
+        open: impl Fn(&str) + Send + Sync,
     ) -> Result<(), LoginError> {
         self.account_or_not(server)?.login(open).await
     }
 
-    /// Forgets the login to `server`; says whether there was one.
+    /// Forgets the login to `server`, and tells the authorization server so if it wants to know.
     ///
     /// # Errors
     /// If it cannot be forgotten.
-    pub async fn logout(&self, server: &ToolServer) -> Result<bool, LoginError> {
+    pub async fn logout(&self, server: &ToolServer) -> Result<LoggedOut, LoginError> {
         Ok(self.account_or_not(server)?.logout().await?)
     }
 
@@ -58,9 +59,9 @@ impl Servers {
             NamedBy::LocalClient | NamedBy::Guest => server.place(),
         };
         let hint = format!("run `fastness mcp login {called}`");
-        let file = logins.of(target.url().as_str(), OWNER);
         let web = Web::new(self.guard.clone(), target);
-        Some(Account::new(web, file, at.client.clone(), hint))
+        let logins = (logins.clone(), OWNER);
+        Some(Account::new(web, logins, at.client.clone(), hint))
     }
 
     fn account_or_not(&self, server: &ToolServer) -> Result<Account, LoginError> {

@@ -1,7 +1,7 @@
 //! Logins: OAuth 2.1 as MCP profiles it, for servers that listen.
 //!
 //! A server that wants to know who we are says so with a [`challenge`]. [`discover`] finds out whom it
-//! trusts, [`client`] what we are called there, [`login`] has a person consent, and [`store`] keeps what
+//! trusts, [`client`] and [`introduce`] what we are called there, [`login`] has a person consent, and [`store`] keeps what
 //! came of it in a file of its own. An [`Account`] is one server's login as its connection uses it: it
 //! brings the token along, and renews it under a lock that all processes share.
 //!
@@ -11,13 +11,16 @@ mod account;
 mod challenge;
 mod client;
 mod discover;
+mod introduce;
 mod login;
+mod logout;
 mod redirect;
 mod store;
 mod web;
 
 pub(crate) use account::Account;
 pub(crate) use challenge::Challenge;
+pub use logout::LoggedOut;
 pub(crate) use store::Logins;
 pub(crate) use web::Web;
 
@@ -33,6 +36,9 @@ pub enum LoginError {
     /// The person, or who decides there, said no.
     #[error("the login was denied: {0}")]
     Denied(String),
+    /// What we are called there is not known there, or not any more.
+    #[error("the authorization server does not know this client: {0}")]
+    NotKnown(String),
     /// Nobody came back with an answer.
     #[error("nobody logged in within {} minutes", domain::limits::MCP_LOGIN_WAIT.as_secs() / 60)]
     TooSlow,

@@ -2,7 +2,8 @@
 //! one listener on this machine.
 //!
 //! Its refresh tokens work once, as they should: two programs that renew at the same time betray
-//! themselves. Its tool `admin` wants more than its tool `whoami`.
+//! themselves. Its tool `admin` wants more than its tool `whoami`. Clients are sent back only to where they
+//! said when they registered, port and all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,12 @@ struct State {
     /// What each code was given for: its challenge, and what it is good for.
     codes: BTreeMap<String, (String, String)>,
     issued: usize,
+    /// Where each client is sent back to.
+    clients: BTreeMap<String, String>,
+    /// How many have registered.
+    registered: usize,
+    /// Whether it does not want to hear of logouts.
+    is_deaf: bool,
     seen: Vec<Visit>,
 }
 
@@ -91,6 +98,16 @@ impl Guarded {
         let mut state = self.state();
         state.tokens.clear();
         state.refresh.clear();
+    }
+
+    /// From now on no client is known that was known before.
+    pub fn forget_clients(&self) {
+        self.state().clients.clear();
+    }
+
+    /// From now on it does not hear of logouts.
+    pub fn stop_hearing(&self) {
+        self.state().is_deaf = true;
     }
 
     /// All tokens that it has ever given out look like this.
@@ -274,19 +291,47 @@ fn answer(asked: &Asked, state: &mut State) -> Said {
             json!({"issuer": origin, "authorization_endpoint": format!("{origin}/authorize"),
                 "token_endpoint": format!("{origin}/token"),
                 "registration_endpoint": format!("{origin}/register"),
+                "revocation_endpoint": format!("{origin}/revoke"),
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["none"],
                 "authorization_response_iss_parameter_supported": true}),
         ),
-        "POST /register" => Said::json(201, json!({"client_id": "c1"})),
+        "POST /register" => register(asked, state),
+        "POST /revoke" => revoke(asked, state),
         "GET /authorize" => authorize(asked, state),
         "POST /token" => token(asked, state),
         _ => Said::json(404, json!({})),
     }
 }
 
+fn register(asked: &Asked, state: &mut State) -> Said {
+    let us: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
+    state.registered += 1;
+    let id = format!("c{}", state.registered);
+    let back = us["redirect_uris"][0].as_str().unwrap_or_default();
+    state.clients.insert(id.clone(), back.to_owned());
+    Said::json(201, json!({"client_id": id}))
+}
+
+fn revoke(asked: &Asked, state: &mut State) -> Said {
+    let form = pairs(&String::from_utf8_lossy(&asked.body));
+    if state.is_deaf {
+        return Said::json(503, json!({}));
+    }
+    if let Some(token) = form.get("token") {
+        state.tokens.remove(token);
+        state.refresh.remove(token);
+    }
+    Said::json(200, Value::Null)
+}
+
 fn authorize(asked: &Asked, state: &mut State) -> Said {
     let of = |name: &str| asked.query.get(name).cloned().unwrap_or_default();
+    let known = state.clients.get(&of("client_id"));
+    // Of a client that it does not know it says so only when tokens are wanted, as some do.
+    if known.is_some_and(|back| *back != of("redirect_uri")) {
+        return Said::json(400, json!({"error": "invalid_request"}));
+    }
     state.issued += 1;
     let code = format!("s3cret-code-{}", state.issued);
     let given = (of("code_challenge"), of("scope"));
@@ -303,6 +348,9 @@ fn authorize(asked: &Asked, state: &mut State) -> Said {
 fn token(asked: &Asked, state: &mut State) -> Said {
     let form = pairs(&String::from_utf8_lossy(&asked.body));
     let of = |name: &str| form.get(name).cloned().unwrap_or_default();
+    if !state.clients.contains_key(&of("client_id")) {
+        return Said::json(401, json!({"error": "invalid_client"}));
+    }
     let scope = match of("grant_type").as_str() {
         "authorization_code" => {
             let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(of("code_verifier")));

@@ -62,8 +62,8 @@ enum Takes {
     Text(&'static str),
 }
 
-/// The tools there are, also those that a session may not have. `network` is none: it is what
-/// commands may reach.
+/// The tools there are, also those that a session may not have. Two are none: `network` is what commands
+/// may reach, `mcp_network` what the programs of tool servers may.
 const TOOLS: &[(&str, Takes)] = &[
     ("ask_user", Takes::Nothing),
     ("bash", Takes::Commands),
@@ -72,6 +72,7 @@ const TOOLS: &[(&str, Takes)] = &[
     ("grep", Takes::Searches),
     ("list", Takes::Files),
     ("lsp", Takes::Files),
+    (SERVERS_NETWORK, Takes::Text("server")),
     ("mcp_read_resource", Takes::Text("server")),
     ("network", Takes::Nothing),
     ("notebook_edit", Takes::Files),
@@ -85,6 +86,9 @@ const TOOLS: &[(&str, Takes)] = &[
     ("web_search", Takes::Text("query")),
     ("write", Takes::Files),
 ];
+
+/// What a rule is called about the network of tool servers.
+const SERVERS_NETWORK: &str = "mcp_network";
 
 impl FromStr for Rule {
     type Err = RuleError;
@@ -223,6 +227,24 @@ impl Rule {
     /// Whether it is about the tool called `name`, or about some calls of it.
     pub(super) fn names(&self, name: &str) -> bool {
         is_like(name, &self.tool)
+    }
+
+    /// Whether it gives the network to the tool server called `server`. One about all tools does not, for this
+    /// is none.
+    pub(super) fn gives_network_to(&self, server: &str) -> bool {
+        self.tool == SERVERS_NETWORK && self.may_be_about_network_of(server)
+    }
+
+    /// Whether, as one that denies or asks, it is about the network of that tool server.
+    pub(super) fn may_be_about_network_of(&self, server: &str) -> bool {
+        self.names(SERVERS_NETWORK)
+            && match &self.about {
+                About::All => true,
+                About::Texts(_, pattern) => is_like(server, pattern),
+                About::Commands(_) | About::Files(_) | About::Searches(_) | About::Sites(_) => {
+                    false
+                }
+            }
     }
 
     /// Whether it needs to know what files a call touches.

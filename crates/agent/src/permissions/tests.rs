@@ -144,6 +144,31 @@ fn d_04_the_network_is_granted_by_its_own_rule() {
 }
 
 #[test]
+fn d_04_the_network_of_a_tool_server_is_granted_by_its_own_rule() {
+    let gives = |allow: &[&str], ask: &[&str], deny: &[&str]| {
+        rules(allow, ask, deny).grants_network_to("tracker")
+    };
+    for given in ["mcp_network", "mcp_network(tracker)", "mcp_network(t*)"] {
+        assert!(gives(&[given], &[], &[]), "{given}");
+        for taken in ["mcp_network(tracker)", "mcp_network", "*"] {
+            assert!(!gives(&[given], &[taken], &[]), "{given}, asked {taken}");
+            assert!(!gives(&[given], &[], &[taken]), "{given}, denied {taken}");
+        }
+        assert!(gives(&[given], &[], &["mcp_network(other)"]), "{given}");
+    }
+    // Tools and commands are something else.
+    for other in [
+        "*",
+        "mcp_*",
+        "mcp__tracker__*",
+        "network",
+        "mcp_network(other)",
+    ] {
+        assert!(!gives(&[other], &[], &[]), "{other}");
+    }
+}
+
+#[test]
 fn d_04_a_domain_is_its_host_and_those_beneath_and_no_lookalike() {
     let rules = rules(
         &["web_fetch(domain:example.org)"],

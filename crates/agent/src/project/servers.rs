@@ -13,6 +13,7 @@ use tools::stamps::Stamps;
 use super::file::{bytes, digest, line};
 use super::variables::Variables;
 use super::{Approvals, Place};
+use crate::permissions::Rules;
 use crate::settings::{FileSettings, ServerSection};
 
 /// The name of the file that other programs read, too.
@@ -104,12 +105,22 @@ pub(super) fn server_line(server: &ToolServer) -> String {
     line(&format!("{verb} the tool server {name}{network}: {place}"))
 }
 
+/// A server as it may run under `rules`: its program has the network if its description says so, or they do.
+#[must_use]
+pub fn with_network(mut server: ToolServer, rules: &Rules) -> ToolServer {
+    if let ServerWay::Program(program) = &mut server.way {
+        let granted = || rules.grants_network_to(&server.name);
+        program.network = Some(program.network.unwrap_or_else(granted));
+    }
+    server
+}
+
 /// The servers that the settings around a session name, those that count most first, and what is wrong
 /// with others. A guest has none of them: they are the operator's means, and run with the operator's
 /// secrets.
 pub(super) fn of(
     place: &Place,
-    own: &FileSettings,
+    (own, rules): (&FileSettings, &Rules),
     file: Option<&ServersFile>,
 ) -> (Vec<ToolServer>, Vec<String>) {
     let (mut servers, mut problems): (Vec<ToolServer>, Vec<String>) = Default::default();
@@ -134,7 +145,7 @@ pub(super) fn of(
     }
     for server in operator.chain(own).chain(written) {
         if servers.iter().all(|known| known.name != server.name) {
-            servers.push(server);
+            servers.push(with_network(server, rules));
         }
     }
     (servers, problems)

@@ -84,6 +84,12 @@ pub(crate) struct McpAddArgs {
     /// A variable that the program sees.
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) env: Vec<(String, String)>,
+    /// The program may reach the network. One that fetches what it runs (npx, uvx) may unless you say otherwise.
+    #[arg(long, conflicts_with_all = ["url", "no_network"])]
+    pub(crate) network: bool,
+    /// It may not, whatever it is.
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) no_network: bool,
     /// Into the project's fastness.toml instead of your config.toml.
     #[arg(long)]
     pub(crate) project: bool,

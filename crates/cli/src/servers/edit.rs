@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +12,7 @@ use agent::settings::{FileSettings, SettingsError};
 use anyhow::Context;
 use serde_json::json;
 
+use super::fetching::{self, Cache, has_network};
 use crate::args::McpAddArgs;
 use crate::render::{Exit, Failure};
 use crate::settings::Settings;
@@ -29,10 +30,24 @@ pub(super) fn add(args: &McpAddArgs, settings: &Settings) -> anyhow::Result<Exit
             .hint(format!("`fastness mcp remove {}` takes it out", args.name))
             .into());
     }
-    let added = added(&text, &section(args)?);
+    let cache = fetching::cache(args, settings);
+    let added = added(&text, &section(args, cache.as_ref())?);
     check(&added)?;
     store(&path, &added)?;
+    if let Some(Cache { place, .. }) = &cache {
+        let mut builder = std::fs::DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(place);
+        made.with_context(|| place.display().to_string())?;
+    }
     let mut said = format!("added {} to {}", args.name, path.display());
+    said += match (args.command.first(), has_network(args)) {
+        (None, _) => "",
+        (Some(_), true) if args.network => "; it may reach the network",
+        (Some(_), true) => {
+            "; it may reach the network, for it fetches what it runs (`--no-network` keeps it from that)"
+        }
+        (Some(_), false) => "; it has no network (`--network` gives it one)",
+    };
     if args.project {
         said += "; it counts once `fastness approve` has approved the file";
     }
@@ -103,7 +118,7 @@ fn store(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// The section that describes a server.
-fn section(args: &McpAddArgs) -> anyhow::Result<String> {
+fn section(args: &McpAddArgs, cache: Option<&Cache>) -> anyhow::Result<String> {
     // What is a string in JSON is the same string in TOML.
     let mut section = format!("[mcp.{}]\n", args.name);
     match (&args.url, args.command.split_first()) {
@@ -118,6 +133,9 @@ fn section(args: &McpAddArgs) -> anyhow::Result<String> {
             if !rest.is_empty() {
                 writeln!(section, "args = {}", json!(rest))?;
             }
+            if has_network(args) {
+                writeln!(section, "network = true")?;
+            }
         }
         (None, None) => {
             let failure = Failure::usage("a server is a program or has an address");
@@ -125,7 +143,13 @@ fn section(args: &McpAddArgs) -> anyhow::Result<String> {
             return Err(failure.hint(hint).into());
         }
     }
-    for (key, pairs) in [("headers", &args.headers), ("env", &args.env)] {
+    let mut env = args.env.clone();
+    if let Some(Cache { variable, place }) = cache {
+        let place = place.display().to_string();
+        writeln!(section, "write = {}", json!([place]))?;
+        env.push(((*variable).to_owned(), place));
+    }
+    for (key, pairs) in [("headers", &args.headers), ("env", &env)] {
         if !pairs.is_empty() {
             let pairs = pairs.iter();
             let pairs = pairs.map(|(name, value)| format!("{} = {}", json!(name), json!(value)));

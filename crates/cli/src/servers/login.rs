@@ -63,18 +63,24 @@ pub(super) async fn login(
     }
 }
 
-/// Forgets the login to the server called `name`, or at that address.
+/// Forgets the login to the server called `name`, or at that address, and says so where it was given.
 ///
 /// # Errors
 /// If there is no such server, or its login cannot be forgotten.
 pub(super) async fn logout(name: &str, settings: &Settings) -> anyhow::Result<ExitCode> {
     let server = wanted(name, settings)?;
-    let forgotten = servers(settings)?.logout(&server).await;
-    let text = match forgotten.map_err(|error| failure(name, &error))? {
+    let logged_out = servers(settings)?.logout(&server).await;
+    let logged_out = logged_out.map_err(|error| failure(name, &error))?;
+    let text = match logged_out.had_login {
         true => "logged out of",
         false => "there was no login to",
     };
     writeln!(io::stdout(), "{text} {}", one_line(name))?;
+    if logged_out.is_told == Some(false) {
+        let note =
+            "its authorization server could not be told, so what it gave is good until it runs out";
+        writeln!(io::stderr(), "note: {note}")?;
+    }
     Ok(Exit::Success.into())
 }
 

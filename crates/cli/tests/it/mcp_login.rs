@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use serde_json::json;
-use testkit::guarded::browse;
+use testkit::guarded::{Visit, browse};
 use testkit::script::{Script, say, tool};
 use testkit::{AcpClient, Guarded, Home, Program};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -22,6 +22,13 @@ fn set(home: &Home, far: &Guarded) {
     );
 }
 
+/// Where the address that is printed has people sent back to.
+fn back(address: &str) -> String {
+    let back = address.split("redirect_uri=").nth(1).unwrap();
+    let back = back.split('&').next().unwrap();
+    back.replace("%3A", ":").replace("%2F", "/")
+}
+
 /// Logs in as a person would who follows the address that is printed; what else is printed.
 async fn log_in(home: &Home) -> String {
     let mut command = home.command("mcp");
@@ -29,31 +36,26 @@ async fn log_in(home: &Home) -> String {
     let mut login = command.stdin(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
     let mut printed = String::new();
-    let address = loop {
-        let Some(line) = lines.next_line().await.unwrap() else {
-            panic!("no address was printed:\n{printed}");
-        };
-        if line.starts_with("http://127.0.0.1") {
-            break line;
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if !line.starts_with("http://127.0.0.1") {
+            printed += &format!("{line}\n");
+            continue;
         }
-        printed += &format!("{line}\n");
-    };
-    let back = address.split("redirect_uri=").nth(1).unwrap();
-    let back = back.split('&').next().unwrap();
-    let back = back.replace("%3A", ":").replace("%2F", "/");
-    let forged = browse(&format!("{back}?code=forged&state=guessed")).await;
-    assert_eq!(forged, 404, "who does not know the state is turned away");
-    assert_eq!(
-        browse(&address).await,
-        200,
-        "the person is told that it worked"
-    );
+        let forged = format!("{}?code=forged&state=guessed", back(&line));
+        assert_eq!(
+            browse(&forged).await,
+            404,
+            "who does not know the state is turned away"
+        );
+        assert_eq!(
+            browse(&line).await,
+            200,
+            "the person is told that it worked"
+        );
+    }
     let mut out = String::new();
     let mut stdout = login.stdout.take().unwrap();
     stdout.read_to_string(&mut out).await.unwrap();
-    while let Some(line) = lines.next_line().await.unwrap() {
-        printed += &format!("{line}\n");
-    }
     assert!(login.wait().await.unwrap().success(), "{out}{printed}");
     assert!(out.contains("logged in to far: 2 tools"), "{out}");
     printed + &out
@@ -95,6 +97,12 @@ async fn a_server_that_wants_a_login_says_so_and_is_used_once_somebody_has_logge
 
     let (text, _) = run(&home, "mcp", &["logout", "far"]).await;
     assert_eq!(text, "logged out of far\n");
+    let revoked = far.visits("POST /revoke");
+    let revoked: Vec<&str> = revoked
+        .iter()
+        .map(|visit| visit.form["token_type_hint"].as_str())
+        .collect();
+    assert_eq!(revoked, ["refresh_token", "access_token"]);
     let (text, _) = run(&home, "mcp", &["list"]).await;
     assert!(text.contains("far: needs a login"), "{text}");
     let (text, _) = run(&home, "mcp", &["logout", "far"]).await;
@@ -170,4 +178,96 @@ async fn a_session_that_waits_for_a_login_has_the_tools_once_somebody_has_logged
     log_in(server.home()).await;
     let answer = client.prompt(&session, "two").await;
     assert_eq!(answer.text, "result: good for basic");
+}
+
+/// The names under which logins were asked for, and where people were sent back to.
+fn introduced(far: &Guarded) -> Vec<(String, String)> {
+    let asked = far.visits("GET /authorize").into_iter();
+    let of = |visit: &Visit, name: &str| visit.form[name].clone();
+    let named = asked.map(|visit| (of(&visit, "client_id"), of(&visit, "redirect_uri")));
+    named.collect()
+}
+
+async fn log_out(home: &Home) -> String {
+    run(home, "mcp", &["logout", "far"]).await.0
+}
+
+#[tokio::test]
+async fn who_has_registered_once_is_known_by_that_the_next_time() {
+    let far = Guarded::start().await;
+    let home = home_with(Script::says("hi"));
+    set(&home, &far);
+    log_in(&home).await;
+    log_out(&home).await;
+    log_in(&home).await;
+    assert_eq!(far.visits("POST /register").len(), 1);
+    let introduced = introduced(&far);
+    assert_eq!(
+        introduced[0], introduced[1],
+        "also sent back to the same place"
+    );
+    // Somebody else may have that place.
+    let place = introduced[0].1.strip_prefix("http://").unwrap();
+    let place = place.strip_suffix("/callback").unwrap();
+    let _taken = std::net::TcpListener::bind(place).unwrap();
+    log_out(&home).await;
+    log_in(&home).await;
+    assert_eq!(far.visits("POST /register").len(), 2);
+}
+
+#[tokio::test]
+async fn who_is_not_known_any_more_registers_anew() {
+    let far = Guarded::start().await;
+    let home = home_with(Script::says("hi"));
+    set(&home, &far);
+    log_in(&home).await;
+    log_out(&home).await;
+    far.forget_clients();
+    log_in(&home).await;
+    let names: Vec<String> = introduced(&far).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["c1", "c1", "c2"], "tried once, and then anew");
+    // It turns out when a token is renewed, too.
+    far.forget_clients();
+    far.expire();
+    let (text, _) = run(&home, "mcp", &["list"]).await;
+    assert!(text.contains("run `fastness mcp login far`"), "{text}");
+    log_in(&home).await;
+    let names = introduced(&far);
+    assert_eq!((names.len(), names[3].0.as_str()), (4, "c3"));
+}
+
+#[tokio::test]
+async fn what_did_not_work_is_not_used_for_the_next_login() {
+    let far = Guarded::start().await;
+    let home = home_with(Script::says("hi"));
+    set(&home, &far);
+    log_in(&home).await;
+    log_out(&home).await;
+    let mut command = home.command("mcp");
+    command.args(["login", "far", "--no-browser"]);
+    let mut login = command.stdin(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(login.stderr.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        // The page says that something is wrong, and the person gives up.
+        if line.contains("client_id=c1") {
+            break;
+        }
+    }
+    login.kill().await.unwrap();
+    log_in(&home).await;
+    assert_eq!(introduced(&far).last().unwrap().0, "c2");
+}
+
+#[tokio::test]
+async fn a_login_is_forgotten_also_if_nobody_wants_to_hear_of_it() {
+    let far = Guarded::start().await;
+    let home = home_with(Script::says("hi"));
+    set(&home, &far);
+    log_in(&home).await;
+    far.stop_hearing();
+    let text = log_out(&home).await;
+    assert!(text.contains("logged out of far\n"), "{text}");
+    assert!(text.contains("could not be told"), "{text}");
+    let (text, _) = run(&home, "mcp", &["list"]).await;
+    assert!(text.contains("far: needs a login"), "{text}");
 }

@@ -1,9 +1,8 @@
-//! What tool servers offer besides tools, what is put into their descriptions, and what they may reach.
+//! What tool servers offer besides tools, and what is put into their descriptions.
 
 use serde_json::{Value, json};
 use testkit::script::{Script, say, tool};
 use testkit::{AcpClient, Choice, Home, Program};
-use tokio::net::TcpListener;
 
 use crate::hooks::configure;
 use crate::mcp::home_with;
@@ -13,7 +12,7 @@ use crate::questions::event;
 /// A server with a few resources, a prompt and as many tools as it is told to have. `link` answers with
 /// a link, `env` with a variable, `dial` says whether it reaches a port, others say their name. With
 /// `stumble` it ends at its first start.
-const SERVER: &str = r#"
+pub(crate) const SERVER: &str = r#"
 import json, os, socket, sys
 def say(id, result):
     print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
@@ -62,7 +61,7 @@ for line in sys.stdin:
 "#;
 
 /// A home with the server as the operator's own.
-fn home_of(script: impl Into<Value>, words: &[&str], more: &str) -> Home {
+pub(crate) fn home_of(script: impl Into<Value>, words: &[&str], more: &str) -> Home {
     let home = home_with(script);
     let args = json!([&["-c", SERVER], words].concat());
     let mcp = format!(
@@ -73,7 +72,7 @@ fn home_of(script: impl Into<Value>, words: &[&str], more: &str) -> Home {
     home
 }
 
-async fn prompted(home: Home, text: &str) -> (Program, String, String) {
+pub(crate) async fn prompted(home: Home, text: &str) -> (Program, String, String) {
     let server = Program::serve_in(home).await;
     let mut client = AcpClient::connect_ws(&server).await;
     let session = client.new_session().await;
@@ -166,7 +165,7 @@ async fn a_required_server_that_stumbles_is_waited_for() {
 }
 
 /// What a session says whose project names the server as `entry` adds.
-async fn of_project(script: Script, entry: Value, approved: &str) -> String {
+pub(crate) async fn of_project(script: Script, entry: Value, approved: &str) -> String {
     let home = home_with(script)
         .env("WHO", "somebody")
         .env("FASTNESS_SECRET", "hidden");
@@ -201,25 +200,6 @@ async fn variables_in_a_projects_file_are_put_in_but_never_ours() {
         let entry = json!({"env": {"A": missing}});
         let said = of_project(asks("A"), entry, "run the tool server small").await;
         assert!(said.contains("no tool"), "{missing}: {said}");
-    }
-}
-
-#[tokio::test]
-async fn a_projects_program_has_no_network_unless_that_is_written_and_approved() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    for (entry, approved, expected) in [
-        (json!({}), "tool server small:", "not reached"),
-        (
-            json!({"network": true}),
-            "small (with the network)",
-            "reached",
-        ),
-    ] {
-        let script = Script::new()
-            .call([tool("mcp__small__dial", json!({"port": port}))])
-            .call([say("${result}")]);
-        assert_eq!(of_project(script, entry, approved).await, expected);
     }
 }
 

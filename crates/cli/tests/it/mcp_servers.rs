@@ -179,7 +179,7 @@ async fn mcp_server_fetch_fetches_a_page() {
         "mcp_server_fetch",
         "--ignore-robots-txt",
         "--allow-private-ips",
-    ]);
+    ]) + "network = true\n";
     let said = called(
         &set,
         "fetch",

@@ -27,9 +27,9 @@ use crate::transport::program;
 
 /// Somebody who is asked and thinks about it for ever; rings when asked, and when left alone again.
 #[derive(Debug, Default)]
-struct Thinker {
-    asked: Arc<Notify>,
-    left: Arc<Notify>,
+pub(super) struct Thinker {
+    pub(super) asked: Arc<Notify>,
+    pub(super) left: Arc<Notify>,
 }
 
 struct Rings(Arc<Notify>);
@@ -55,7 +55,7 @@ impl Asks for Thinker {
     }
 }
 
-fn question() -> Value {
+pub(super) fn question() -> Value {
     let schema = json!({"type": "object", "properties": {}});
     let params = json!({"mode": "form", "message": "Well?", "requestedSchema": schema});
     json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})

@@ -75,7 +75,8 @@ async fn a_call_is_answered_as_json_and_as_events_on_kept_connections() {
 
 #[tokio::test]
 async fn errors_without_an_id_streams_without_an_answer_and_resets_end_their_call() {
-    let stories: [(&str, &str); 6] = [
+    let stories: [(&str, &str); 7] = [
+        ("wrong-id", "one to something else"),
         ("idless-400", "has forgotten the session"),
         ("idless-500", "500"),
         ("idless-200", "nobody knows what you want"),
@@ -91,6 +92,10 @@ async fn errors_without_an_id_streams_without_an_answer_and_resets_end_their_cal
                 "idless-400" => say(&mut connection, "400 Bad Request", &error).await,
                 "idless-500" => say(&mut connection, "500 Oh No", &error).await,
                 "idless-200" => say(&mut connection, "200 OK", &error).await,
+                "wrong-id" => {
+                    let other = result(&json!(987_654), "for nobody");
+                    say(&mut connection, "200 OK", &other).await;
+                }
                 "eof" => connection.begin_events().await,
                 "reset" => connection.reset(),
                 _ => connection.respond("200 OK", "text/html", "<p>").await,

@@ -1,15 +1,16 @@
 //! Over HTTP with server-sent events: row C-2.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use domain::tool_server::Speech;
+use domain::tool_server::{NamedBy, Speech};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::server::{Connection, answer, called, listen, result};
-use super::{AT_ONCE, all_end_at_once, call, connect, text};
+use super::{AT_ONCE, all_end_at_once, call, connect, connector, text};
 use crate::error::{CallError, ConnectError};
 
 /// How the stream of a server ends.
@@ -31,6 +32,8 @@ struct Manners {
     end: End,
     /// How long a call takes.
     takes: Duration,
+    /// How often somebody tried to speak to it in the newer way.
+    tried: Arc<AtomicUsize>,
 }
 
 impl Manners {
@@ -41,40 +44,35 @@ impl Manners {
             over: Arc::new(Semaphore::new(0)),
             end: End::Quietly,
             takes: Duration::ZERO,
+            tried: Arc::new(AtomicUsize::new(0)),
         }
     }
 }
 
 async fn server(manners: Manners) -> String {
-    let (messages, said) = mpsc::channel::<Value>(1_024);
-    let said = Arc::new(std::sync::Mutex::new(Some(said)));
-    let base = listen(move |connection| {
-        let (manners, messages) = (manners.clone(), messages.clone());
-        let said = Arc::clone(&said);
-        serve(connection, manners, messages, said)
-    });
+    let newest = Newest::default();
+    let base = listen(move |connection| serve(connection, manners.clone(), newest.clone()));
     format!("{}/sse", base.await)
 }
 
-type Said = Arc<std::sync::Mutex<Option<mpsc::Receiver<Value>>>>;
+/// The newest stream, on which it speaks.
+type Newest = Arc<std::sync::Mutex<Option<mpsc::Sender<Value>>>>;
 
-async fn serve(
-    mut connection: Connection,
-    manners: Manners,
-    messages: mpsc::Sender<Value>,
-    said: Said,
-) {
+async fn serve(mut connection: Connection, manners: Manners, newest: Newest) {
     while let Some(request) = connection.request().await {
         if request.method == "GET" {
-            let said = said.lock().unwrap().take();
-            return stream(connection, manners, said.unwrap()).await;
+            let (messages, said) = mpsc::channel(1_024);
+            *newest.lock().unwrap() = Some(messages);
+            return stream(connection, manners, said).await;
         }
-        if !request.path.starts_with("/messages") {
+        let messages = newest.lock().unwrap().clone();
+        let (true, Some(messages)) = (request.path.starts_with("/messages"), messages) else {
+            manners.tried.fetch_add(1, Ordering::SeqCst);
             connection
                 .respond("405 Method Not Allowed", "text/plain", "")
                 .await;
             continue;
-        }
+        };
         let (is_call, id) = (called(&request.body).is_some(), request.body["id"].clone());
         if is_call {
             manners.arrived.add_permits(1);
@@ -165,11 +163,50 @@ async fn c_02_an_answer_after_30_seconds_of_silence_is_taken() {
 }
 
 #[tokio::test]
-async fn a_bare_address_is_tried_both_ways() {
-    let link = connect(server(Manners::new()).await, Speech::Unknown)
-        .await
-        .unwrap();
-    assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+async fn a_bare_address_is_tried_both_ways_once_and_what_is_said_is_not_tried() {
+    let manners = Manners::new();
+    let url = server(manners.clone()).await;
+    let tried = || manners.tried.swap(0, Ordering::SeqCst);
+    let bare = connector(url.clone(), Speech::Unknown, NamedBy::Operator);
+    for is_first in [true, false] {
+        let (link, _) = bare.connect().await.unwrap();
+        assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+        assert_eq!(tried() > 0, is_first, "it is known the second time");
+    }
+    connect(url.clone(), Speech::Sse).await.unwrap();
+    assert_eq!(tried(), 0, "it is said to be of the older way");
+    let newer = connect(url, Speech::Streamable).await;
+    assert!(newer.is_err() && tried() > 0, "it is said not to be");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_a_greeting_and_says_nothing_does_not_begin_in_time() {
+    for speech in [Speech::Streamable, Speech::Sse, Speech::Unknown] {
+        let greeted = Arc::new(Semaphore::new(0));
+        let greeting = Arc::clone(&greeted);
+        let base = listen(move |mut connection| {
+            let greeting = Arc::clone(&greeting);
+            async move {
+                connection.request().await;
+                greeting.add_permits(1);
+                std::future::pending().await
+            }
+        });
+        let url = format!("{}/mcp", base.await);
+        let waiting = async {
+            greeted.acquire().await.unwrap().forget();
+            // From here on nothing happens but that time passes.
+            tokio::time::pause();
+        };
+        let (slow, ()) = tokio::join!(connect(url, speech), waiting);
+        tokio::time::resume();
+        let error = slow.err();
+        let is_slow = matches!(
+            error,
+            Some(ConnectError::TooSlow(_) | ConnectError::Failed(_))
+        );
+        assert!(is_slow, "{speech:?}: {error:?}");
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::tool_server::{Hidden, LoginClient};
 
+use super::introduce::Registration;
 use super::login::{fulfilled, now, renew};
-use super::store::{Grant, Locked, LoginFile, Stored};
+use super::store::{Grant, Locked, LoginFile, Logins, Stored};
 use super::web::Web;
 use super::{Challenge, LoginError};
 
@@ -22,6 +23,8 @@ pub(crate) struct Account {
 struct Shared {
     web: Web,
     file: LoginFile,
+    /// Where all logins are, and whose this one is.
+    logins: (Logins, &'static str),
     client: Option<LoginClient>,
     /// What people are told who must log in.
     hint: String,
@@ -41,16 +44,19 @@ enum Held {
 }
 
 impl Account {
-    /// The login kept in `file`.
+    /// The login to the server of `web`, among those `logins` that are one person's.
     pub(crate) fn new(
         web: Web,
-        file: LoginFile,
+        logins: (Logins, &'static str),
         client: Option<LoginClient>,
         hint: String,
     ) -> Self {
+        let (all, owner) = &logins;
+        let file = all.of(web.server().url().as_str(), owner);
         let shared = Shared {
             web,
             file,
+            logins,
             client,
             hint,
             held: Mutex::new(Held::Unread),
@@ -123,6 +129,7 @@ impl Account {
                 Err(LoginError::Failed(_) | LoginError::TooSlow | LoginError::NotStored(_)) => {
                     return None;
                 }
+                Err(LoginError::NotKnown(_)) => self.forget_registration(&old.issuer).await,
                 Err(LoginError::Denied(_) | LoginError::Refused(_)) => {}
             }
         }
@@ -172,20 +179,46 @@ impl Account {
         stored.is_ok_and(|stored| stored.challenge.is_some())
     }
 
-    /// Forgets the login; says whether there was one.
+    /// Forgets the login; gives what there was.
     ///
     /// # Errors
     /// If the file cannot be removed.
-    pub(crate) async fn logout(&self) -> io::Result<bool> {
+    pub(super) async fn forget(&self) -> io::Result<Option<Grant>> {
         let locked = self.shared.file.lock().await?;
         *self.held() = Held::Nothing;
         on_thread(move || {
-            // A file may also only say what the server wants.
-            let had_login = locked.read().is_ok_and(|stored| stored.grant.is_some());
+            // A file may also only say what the server wants, or be none that can be read.
+            let stored: Stored = locked.read().unwrap_or_default();
             locked.remove()?;
-            Ok(had_login)
+            Ok(stored.grant)
         })
         .await
+    }
+
+    /// What we are called at `issuer`, if we have registered there. It is taken out of where it is kept, and
+    /// belongs there again once a login with it has come about: one that does not work is used once.
+    pub(super) async fn take_registration(&self, issuer: &str) -> Option<Registration> {
+        let (all, owner) = &self.shared.logins;
+        let locked = all.registration(issuer, owner).lock().await.ok()?;
+        let taken = on_thread(move || {
+            let kept: Option<Registration> = locked.read()?;
+            locked.remove()?;
+            Ok(kept)
+        });
+        taken.await.ok()?
+    }
+
+    /// Keeps what we are called at `issuer`.
+    pub(super) async fn keep_registration(&self, issuer: &str, registration: Registration) {
+        let (all, owner) = &self.shared.logins;
+        // Without it the next login registers again.
+        if let Ok(locked) = all.registration(issuer, owner).lock().await {
+            let _ = on_thread(move || locked.write(&Some(registration))).await;
+        }
+    }
+
+    async fn forget_registration(&self, issuer: &str) {
+        drop(self.take_registration(issuer).await);
     }
 
     /// Keeps what a person has granted.

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::tool_server::{Hidden, LoginClient};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::LoginError;
 use super::discover::Authority;
@@ -35,30 +35,18 @@ enum Proof {
 }
 
 impl Client {
-    /// What we are called at `authority`, when people are sent back to `redirect`.
-    ///
-    /// # Errors
-    /// If it lets nobody register, or not us.
-    pub(crate) async fn at(
-        authority: &Authority,
-        set: Option<&LoginClient>,
-        web: &Web,
-        redirect: &str,
-    ) -> Result<Self, LoginError> {
-        if let Some(set) = set {
-            let is_description = set.id.starts_with("https://");
-            if !is_description {
-                return Ok(Self::set(set, authority));
-            }
-            if authority.client_id_metadata_document_supported {
-                return Ok(Self {
-                    id: set.id.clone(),
-                    secret: None,
-                    proof: Proof::None,
-                });
-            }
+    /// What we are called at `authority` by what is `set`; none if that is not understood there.
+    pub(super) fn said(set: &LoginClient, authority: &Authority) -> Option<Self> {
+        let is_description = set.id.starts_with("https://");
+        if !is_description {
+            return Some(Self::set(set, authority));
         }
-        Self::register(authority, web, redirect).await
+        let is_understood = authority.client_id_metadata_document_supported;
+        is_understood.then(|| Self {
+            id: set.id.clone(),
+            secret: None,
+            proof: Proof::None,
+        })
     }
 
     fn set(set: &LoginClient, authority: &Authority) -> Self {
@@ -74,11 +62,16 @@ impl Client {
         }
     }
 
-    async fn register(
+    /// Registers at `authority`, when people are sent back to `redirect`. Gives also the seconds since 1970
+    /// until which that counts, if they are said.
+    ///
+    /// # Errors
+    /// If it lets nobody register, or not us.
+    pub(super) async fn register(
         authority: &Authority,
         web: &Web,
         redirect: &str,
-    ) -> Result<Self, LoginError> {
+    ) -> Result<(Self, Option<u64>), LoginError> {
         let place = authority.registration_endpoint.as_deref();
         let place = place.ok_or_else(|| {
             LoginError::Refused(
@@ -102,11 +95,15 @@ impl Client {
         match (said.status.is_success(), read) {
             (true, Ok(registered)) => {
                 let proof = registered.token_endpoint_auth_method.unwrap_or(wanted);
-                Ok(Self {
+                let ends = registered.client_secret_expires_at;
+                let ends = ends.and_then(|ends| ends.as_u64());
+                let client = Self {
                     id: registered.client_id,
                     secret: registered.client_secret,
                     proof,
-                })
+                };
+                // Nought means never.
+                Ok((client, ends.filter(|ends| *ends > 0)))
             }
             (true, Err(error)) => {
                 let error = quoted(&error.to_string());
@@ -140,6 +137,7 @@ impl Client {
 struct Registered {
     client_id: String,
     client_secret: Option<String>,
+    client_secret_expires_at: Option<Value>,
     token_endpoint_auth_method: Option<Proof>,
 }
 

@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::client::Client;
 use super::discover::{Authority, Discovered, discover};
-use super::redirect::{Callback, Redirect};
+use super::introduce::Introduced;
+use super::redirect::Callback;
 use super::store::{Grant, Stored};
 use super::web::{Said, Web, is_here};
 use super::{Account, Challenge, LoginError};
@@ -20,11 +21,12 @@ use crate::error::quoted;
 const OFFLINE: &str = "offline_access";
 
 impl Account {
-    /// Logs in, after `open` has shown the person the address at which to consent.
+    /// Logs in, after `open` has shown the person the address at which to consent; twice, if what we were
+    /// called there is not known there any more.
     ///
     /// # Errors
     /// If the person does not, or what is found on the way cannot be trusted.
-    pub(crate) async fn login(&self, open: impl FnOnce(&str) + Send) -> Result<(), LoginError> {
+    pub(crate) async fn login(&self, open: impl Fn(&str) + Send + Sync) -> Result<(), LoginError> {
         let web = self.web();
         let server = web.server();
         if !server.is_secure() && !is_here(server) {
@@ -34,36 +36,80 @@ impl Account {
         let stored = self.stored().await?;
         let challenge = stored.challenge.unwrap_or_default();
         let found = discover(web, &challenge).await?;
-        let set = self.client();
-        let redirect = Redirect::open(set.and_then(|set| set.redirect_port)).await?;
-        let uri = redirect.uri();
-        let client = Client::at(&found.authority, set, web, &uri).await?;
         let scope = scope(&found, &challenge, stored.grant.as_ref());
-        let (verifier, state) = (secret()?, secret()?);
-        let asked = Asked {
-            found: &found,
-            client: &client,
-            redirect: &uri,
-            scope: scope.as_deref(),
-            state: &state,
-            verifier: &verifier,
-        };
-        open(&asked.address()?);
-        let callback = redirect.answer(&state).await?;
-        let code = code(callback, &found.authority)?;
-        let tokens = asked.exchange(web, &code).await?;
-        let grant = Grant {
-            issuer: found.authority.issuer.clone(),
-            resource: found.resource.clone(),
-            token_endpoint: found.authority.token_endpoint.clone(),
-            access_token: tokens.access_token,
-            refresh_token: tokens.refresh_token,
-            expires_at: expiry(tokens.expires_in.as_ref()),
-            client,
-            scope,
-        };
-        self.keep(grant).await
+        let us = self.introduced(&found.authority).await?;
+        match self.log_in_as(us, &found, scope.clone(), &open).await {
+            Err(Unknown { is_kept: true, .. }) => {
+                let us = self.registered(&found.authority).await?;
+                let again = self.log_in_as(us, &found, scope, &open).await;
+                again.map_err(|unknown| unknown.error)
+            }
+            ended => ended.map_err(|unknown| unknown.error),
+        }
     }
+
+    async fn log_in_as(
+        &self,
+        us: Introduced,
+        found: &Discovered,
+        scope: Option<String>,
+        open: &(impl Fn(&str) + Send + Sync),
+    ) -> Result<(), Unknown> {
+        let consented = consent(&us, (found, scope), self.web(), open).await;
+        let grant = consented.map_err(|error| Unknown {
+            is_kept: us.is_kept() && matches!(error, LoginError::NotKnown(_)),
+            error,
+        })?;
+        if let Some(registration) = us.registration() {
+            let issuer = &found.authority.issuer;
+            self.keep_registration(issuer, registration).await;
+        }
+        let kept = self.keep(grant).await;
+        kept.map_err(|error| Unknown {
+            error,
+            is_kept: false,
+        })
+    }
+}
+
+/// Why a login did not come about, and whether it was because of what was kept of an earlier one.
+struct Unknown {
+    error: LoginError,
+    is_kept: bool,
+}
+
+/// Has a person consent to what `found` wants, and gives what is granted to `us`.
+async fn consent(
+    us: &Introduced,
+    (found, scope): (&Discovered, Option<String>),
+    web: &Web,
+    open: &(impl Fn(&str) + Send + Sync),
+) -> Result<Grant, LoginError> {
+    let (verifier, state) = (secret()?, secret()?);
+    let asked = Asked {
+        found,
+        client: &us.client,
+        redirect: &us.redirect.uri(),
+        scope: scope.as_deref(),
+        state: &state,
+        verifier: &verifier,
+    };
+    open(&asked.address()?);
+    let callback = us.redirect.answer(&state).await?;
+    let code = code(callback, &found.authority)?;
+    let tokens = asked.exchange(web, &code).await?;
+    let authority = &found.authority;
+    Ok(Grant {
+        issuer: authority.issuer.clone(),
+        resource: found.resource.clone(),
+        token_endpoint: authority.token_endpoint.clone(),
+        revocation_endpoint: authority.revocation_endpoint.clone(),
+        access_token: tokens.access_token,
+        refresh_token: tokens.refresh_token,
+        expires_at: expiry(tokens.expires_in.as_ref()),
+        client: us.client.clone(),
+        scope,
+    })
 }
 
 /// What a person is asked to consent to.
@@ -153,10 +199,11 @@ struct Tokens {
 fn tokens(said: Said) -> Result<Tokens, LoginError> {
     let status = said.status;
     if !status.is_success() {
-        let why = complaint(&said.body);
+        let why = format!("{} ({status})", complaint(&said.body));
         return Err(match status.is_client_error() {
-            true => LoginError::Denied(format!("{why} ({status})")),
-            false => LoginError::Failed(format!("no token was given: {why} ({status})")),
+            true if said.body["error"] == "invalid_client" => LoginError::NotKnown(why),
+            true => LoginError::Denied(why),
+            false => LoginError::Failed(format!("no token was given: {why}")),
         });
     }
     let tokens: Result<Tokens, _> = serde_json::from_value(said.body);
@@ -197,7 +244,11 @@ fn code(callback: Callback, authority: &Authority) -> Result<String, LoginError>
     }
     if let Some(error) = callback.error {
         let why = callback.description.unwrap_or_default();
-        return Err(LoginError::Denied(quoted(&format!("{error} {why}"))));
+        let why = quoted(&format!("{error} {why}"));
+        return Err(match error.as_str() {
+            "invalid_client" | "unauthorized_client" => LoginError::NotKnown(why),
+            _ => LoginError::Denied(why),
+        });
     }
     let code = callback.code;
     code.ok_or_else(|| LoginError::Failed("the answer has no code".to_owned()))

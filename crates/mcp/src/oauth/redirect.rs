@@ -49,6 +49,10 @@ impl Redirect {
         Ok(Self { listener, port })
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The address that people are sent back to.
     pub(crate) fn uri(&self) -> String {
         format!("http://{}:{}{PATH}", Ipv4Addr::LOCALHOST, self.port)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::limits::{MCP_LOGIN_BYTES_MAX, MCP_LOGIN_LOCK_WAIT};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep};
@@ -29,6 +30,12 @@ pub(crate) struct Logins {
 impl Logins {
     pub(crate) fn new(directory: PathBuf) -> Self {
         Self { directory }
+    }
+
+    /// What `owner` is called at the authorization server `issuer`.
+    pub(crate) fn registration(&self, issuer: &str, owner: &str) -> LoginFile {
+        // No server's address begins like that.
+        self.of(&format!("client at {issuer}"), owner)
     }
 
     /// The login of `owner` at the server `url`. Other owners have others.
@@ -69,11 +76,11 @@ pub(crate) struct Stored {
 
 /// A file: what is stored, and about whom.
 #[derive(Serialize, Deserialize)]
-struct Labelled {
+struct Labelled<T> {
     server: String,
     owner: String,
     #[serde(flatten)]
-    stored: Stored,
+    stored: T,
 }
 
 /// What a person has granted. It does not print.
@@ -83,6 +90,8 @@ pub(crate) struct Grant {
     pub(crate) issuer: String,
     pub(crate) resource: String,
     pub(crate) token_endpoint: String,
+    /// Where its end is told, if anywhere.
+    pub(crate) revocation_endpoint: Option<String>,
     pub(crate) client: Client,
     pub(crate) access_token: String,
     pub(crate) refresh_token: Option<String>,
@@ -101,19 +110,19 @@ pub(crate) struct Locked {
 
 impl LoginFile {
     /// What is in the file; nothing if there is none, or it is about somebody else.
-    pub(crate) fn read(&self) -> io::Result<Stored> {
+    pub(crate) fn read<T: Default + DeserializeOwned>(&self) -> io::Result<T> {
         let file = match File::open(&self.path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Stored::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
             Err(error) => return Err(error),
         };
         let mut text = String::new();
         file.take(MCP_LOGIN_BYTES_MAX).read_to_string(&mut text)?;
-        let read: Labelled = serde_json::from_str(&text)?;
+        let read: Labelled<T> = serde_json::from_str(&text)?;
         let is_ours = read.server == self.server && read.owner == self.owner;
         Ok(match is_ours {
             true => read.stored,
-            false => Stored::default(),
+            false => T::default(),
         })
     }
 
@@ -139,16 +148,16 @@ impl LoginFile {
 }
 
 impl Locked {
-    pub(crate) fn read(&self) -> io::Result<Stored> {
+    pub(crate) fn read<T: Default + DeserializeOwned>(&self) -> io::Result<T> {
         self.file.read()
     }
 
     /// Replaces what is in the file.
-    pub(crate) fn write(&self, stored: &Stored) -> io::Result<()> {
+    pub(crate) fn write<T: Serialize>(&self, stored: &T) -> io::Result<()> {
         let labelled = Labelled {
             server: self.file.server.clone(),
             owner: self.file.owner.clone(),
-            stored: stored.clone(),
+            stored,
         };
         let path = &self.file.path;
         let text = serde_json::to_string_pretty(&labelled)?;
@@ -200,17 +209,17 @@ mod tests {
         };
         locked.write(&stored).unwrap();
         drop(locked);
-        assert_eq!(mine.read().unwrap().challenge, challenge);
+        assert_eq!(mine.read::<Stored>().unwrap().challenge, challenge);
         let mode = mine.path.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         for other in [
             logins.of("https://h.example/mcp", "guest"),
             logins.of("https://h.example/mcp2", "local"),
         ] {
-            assert_eq!(other.read().unwrap().challenge, None, "{other:?}");
+            assert_eq!(other.read::<Stored>().unwrap().challenge, None, "{other:?}");
             // Nor if somebody moves the file.
             std::fs::copy(&mine.path, &other.path).unwrap();
-            assert_eq!(other.read().unwrap().challenge, None, "{other:?}");
+            assert_eq!(other.read::<Stored>().unwrap().challenge, None, "{other:?}");
         }
     }
 

@@ -6,7 +6,7 @@
 use std::io;
 
 use domain::limits::{MCP_CLOSE_WAIT, MCP_INCOMING_MAX, MCP_MESSAGE_BYTES_MAX, MCP_OUTGOING_MAX};
-use domain::tool_server::{NamedBy, ServerProgram};
+use domain::tool_server::ServerProgram;
 use rmcp::model::ServerJsonRpcMessage;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -28,7 +28,6 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// If it may not or cannot be started. One that ends at once ends the life of the pipe.
 pub(crate) async fn start(
     program: &ServerProgram,
-    named_by: NamedBy,
     home: &RemoteHome,
 ) -> Result<Pipe, ConnectError> {
     let Some(shell) = &home.shell else {
@@ -41,7 +40,7 @@ pub(crate) async fn start(
     let variables: Vec<(String, String)> = variables.collect();
     let cage = match program.is_caged {
         true => PipedCage::With {
-            network: program.network.unwrap_or(named_by.gives_network()),
+            network: program.network.unwrap_or(false),
             read: program.read.clone(),
             write: program.write.clone(),
         },

@@ -16,8 +16,8 @@ use futures_util::stream::{self, BoxStream};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, RequestId, ServerJsonRpcMessage,
-    ServerResult,
+    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcError, JsonRpcResponse, RequestId,
+    ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -130,7 +130,7 @@ impl Posts {
             return Err(StreamableHttpError::UnexpectedContentType(kind));
         }
         let body = answer.whole().await.map_err(StreamableHttpError::Client)?;
-        let answer = with_id(serde_json::from_slice(&body)?, id);
+        let answer = answer_to(id, serde_json::from_slice(&body)?);
         let answer = match is_probe(message) {
             true => understood(answer),
             false => answer,
@@ -334,9 +334,15 @@ impl Reading {
                     data = serde_json::to_string(&with_id(message, id)).unwrap_or(data);
                     self.wanted = None;
                 }
-                ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
-                    self.wanted = None;
+                ServerJsonRpcMessage::Response(JsonRpcResponse { id: said, .. })
+                | ServerJsonRpcMessage::Error(JsonRpcError { id: Some(said), .. }) => {
+                    match said == id {
+                        true => self.wanted = None,
+                        // It answers something else, and would be taken for the end of this.
+                        false => data.clear(),
+                    }
                 }
+                ServerJsonRpcMessage::Error(_) => {}
                 ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => {}
             }
         }
@@ -370,6 +376,21 @@ pub(super) fn with_id(message: ServerJsonRpcMessage, id: &RequestId) -> ServerJs
         return ServerJsonRpcMessage::error(error, Some(id.clone()));
     }
     message
+}
+
+/// What `message` says to the request `id`, to which it came as the only answer.
+fn answer_to(id: &RequestId, message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    let message = with_id(message, id);
+    let said = match &message {
+        ServerJsonRpcMessage::Response(response) => Some(&response.id),
+        ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+        ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
+    };
+    if said == Some(id) {
+        return message;
+    }
+    let error = ErrorData::internal_error("no answer came, but one to something else", None);
+    ServerJsonRpcMessage::error(error, Some(id.clone()))
 }
 
 pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {

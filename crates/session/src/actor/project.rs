@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use agent::project::Place;
+use agent::permissions::Rules;
+use agent::project::{Place, with_network};
+use agent::settings::PermissionSettings;
 use agent::{Note, ProjectView, RemoteHome, RemoteTools, Roots};
 use domain::{PrincipalId, ToolServer};
 
@@ -38,6 +40,11 @@ impl SessionActor {
             return false;
         };
         let shell = self.shell();
+        // ACP has no word for the network, so the operator's rules say which of them has it.
+        let operator = &self.engine.operator.settings.permissions;
+        let rules = Rules::new(operator, &PermissionSettings::default());
+        let named = named.into_iter();
+        let named = named.map(|server| with_network(server, &rules)).collect();
         self.remote = Some(source.open(RemoteHome {
             roots,
             shell,

@@ -33,6 +33,8 @@ fn d_04_names_and_patterns_are_rules() {
         "web_*",
         "*",
         "network",
+        "mcp_network",
+        "mcp_network(tracker)",
         " todo ",
     ] {
         assert!(rule.parse::<Rule>().is_ok(), "{rule}: {}", problem(rule));
