@@ -78,7 +78,17 @@ async function work({ plan, ask, person, accessible, picture }) {
   await other.getByRole("link", { name: plan.first }).click();
   await other.getByText("I leave it then.").waitFor();
   await same(page, other);
+  for (const [window, name] of [[page, "light"], [other, "dark"]]) {
+    await window.getByRole("button", { name: "thought" }).click();
+    await window.getByRole("button", { name: /^plan/ }).click();
+    await window.getByText("I read them first.").waitFor();
+    await window.locator(".scroller").evaluate((scroller) => { scroller.scrollTop = 0; });
+    await picture(window, `conversation-${name}`);
+    await window.getByRole("button", { name: "thought" }).click();
+    await window.getByRole("button", { name: /^plan/ }).click();
+  }
 
+  await complete(page);
   await prompt(page, "count");
   await page.getByText("tick tick").waitFor();
   await state(page, "working");
@@ -106,8 +116,6 @@ async function work({ plan, ask, person, accessible, picture }) {
   await same(page, other);
   await accessible(page, "a conversation");
   await accessible(other, "a conversation in the dark");
-  await picture(page, "conversation-light");
-  await picture(other, "conversation-dark");
 
   await page.keyboard.press("Escape");
   await page.keyboard.press("?");
@@ -116,6 +124,7 @@ async function work({ plan, ask, person, accessible, picture }) {
   await page.keyboard.press("Escape");
   await travel({ page, other, plan, accessible, picture });
   await list({ page, plan, accessible, picture });
+  await numbers({ page, accessible, picture });
 
   // On a phone there is one thing at a time, and nothing to scroll sideways.
   await page.setViewportSize({ width: 390, height: 800 });
@@ -124,6 +133,21 @@ async function work({ plan, ask, person, accessible, picture }) {
   await page.getByRole("link", { name: "Back to the list" }).click();
   await page.getByRole("navigation", { name: "Sessions" }).waitFor();
   await accessible(page, "the list on a phone");
+}
+
+/** `@` offers the files of the session, and what was chosen goes along as a link. */
+async function complete(page) {
+  const field = page.getByLabel("Prompt", { exact: true });
+  await field.fill("");
+  await field.pressSequentially("look at @note");
+  await page.getByRole("option", { name: "notes.txt" }).waitFor();
+  await page.keyboard.press("Enter");
+  assert.equal(await field.inputValue(), "look at @notes.txt ");
+  await field.fill("");
+  // What is not there is not offered.
+  await field.pressSequentially("@zzzz");
+  await page.getByRole("listbox").waitFor({ state: "detached" });
+  await field.fill("");
 }
 
 /** The list, with several sessions in it, each as it stands; the one that waits is found by its state. */
@@ -151,6 +175,24 @@ async function list({ page, plan, accessible, picture }) {
   await page.keyboard.press("Enter");
   await page.getByText("Permission needed").waitFor();
   await page.getByRole("button", { name: "Reject" }).click();
+  await page.goto(source);
+  await page.getByText("Cancelled").waitFor();
+}
+
+/** The server's own view: this window and the other are there, and the charts move. */
+async function numbers({ page, accessible, picture }) {
+  const source = page.url();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.getByRole("img", { name: /^Connections: now [1-9]/ }).waitFor();
+  await page.waitForFunction(() => document.querySelector("polyline")?.getAttribute("points").includes(" "));
+  assert.ok((await page.getByRole("row").count()) >= 2, "a connection is listed");
+  await accessible(page, "the server");
+  await picture(page, "server-light");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await accessible(page, "the server in the dark");
+  await picture(page, "server-dark");
+  await page.emulateMedia({ colorScheme: "light" });
   await page.goto(source);
   await page.getByText("Cancelled").waitFor();
 }
@@ -233,7 +275,12 @@ async function hostile({ plan, ask, person, accessible }) {
   await harmless(page);
 
   const guest = await person();
-  const { url } = await ask("share", { session: page.url().split("/s/")[1] });
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "Make a link" }).click();
+  const url = await page.getByLabel("Share link").inputValue();
+  await page.getByRole("button", { name: "End it" }).waitFor();
+  await accessible(page, "sharing");
+  await page.keyboard.press("Escape");
   await guest.goto(url);
   await guest.getByText("You are watching.").waitFor();
   await guest.getByText("waits for an answer of its owner").waitFor();
@@ -260,6 +307,12 @@ async function hostile({ plan, ask, person, accessible }) {
   await page.getByText("onerror").first().waitFor();
   await harmless(page);
   await harmless(guest);
+  // A link that is ended shows nothing more.
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "End it" }).click();
+  await page.getByRole("button", { name: "End it" }).waitFor({ state: "detached" });
+  await page.keyboard.press("Escape");
+  await guest.getByText("This share link has ended.").waitFor();
   await page.keyboard.press("t");
   await page.getByRole("slider", { name: "Event" }).waitFor();
   await harmless(page);
