@@ -8,6 +8,8 @@ import { bytes, duration } from "./time";
 const EVERY_MS = 2_000;
 /** Samples kept: four minutes. */
 const SAMPLES = 120;
+/** Samples that a chart has room for at least; it grows with them. */
+const SAMPLES_DRAWN = 20;
 
 export function ServerPage({ api }: { api: Api }) {
   const [views, setViews] = useState<View[]>([]);
@@ -95,7 +97,8 @@ function round(value: number): string {
 function Chart({ name, values, detail, show = String }: { name: string; values: number[]; detail?: string; show?: (value: number) => string }) {
   const last = values.at(-1) ?? 0;
   const most = Math.max(1, ...values);
-  const points = values.map((value, index) => `${((index + SAMPLES - values.length) / (SAMPLES - 1)) * 240},${38 - (value / most) * 36}`);
+  const room = Math.max(SAMPLES_DRAWN, values.length);
+  const points = values.map((value, index) => `${((index + room - values.length) / (room - 1)) * 240},${38 - (value / most) * 36}`);
   return (
     <figure class="chart">
       <figcaption><span>{name}</span><strong>{show(last)}</strong></figcaption>
