@@ -110,6 +110,12 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// four times what the largest windows of today hold.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Threads that wait for the disk: more would not make it faster.
+pub const DISK_THREADS_MAX: usize = 32;
+
+/// How long such a thread waits for work before it ends; a new one takes a tenth of a millisecond.
+pub const DISK_THREAD_IDLE_TIME: Duration = Duration::from_secs(10);
+
 /// How long after a turn a session keeps its conversation and newest events in memory: a person
 /// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.
 pub const SESSION_WARM_TIME: Duration = Duration::from_secs(60);

@@ -26,6 +26,8 @@ mod tls;
 mod tui;
 mod unix;
 
+pub(crate) use pulse::Progress;
+
 pub use listen::{Listening, bind, serve};
 pub use tls::{Tls, TlsError};
 pub use unix::{UnixDoor, UnixError};

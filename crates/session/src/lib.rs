@@ -14,6 +14,7 @@ mod attach;
 pub mod changes;
 mod delegate;
 pub mod directory;
+pub mod disk_threads;
 mod family;
 mod feed;
 pub mod handle;

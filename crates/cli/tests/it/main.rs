@@ -36,6 +36,7 @@ mod mcp;
 mod mcp_asks;
 mod mcp_conformance;
 mod mcp_login;
+mod mcp_newer;
 mod mcp_offers;
 mod mcp_servers;
 mod metrics;

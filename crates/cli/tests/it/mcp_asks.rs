@@ -10,8 +10,8 @@ use crate::mcp_servers::by_pipes;
 use crate::questions::{accept, event, with_forms};
 use crate::support::stored;
 
-/// A server whose tool `ask` passes its input on as a question and answers with what it was told;
-/// `ask_and_die` ends once it has asked.
+/// A server whose tool `ask` passes its input on as a question and answers with what it was told; of
+/// `hang` it says nothing. `ask_and_die` ends once it has asked.
 const SERVER: &str = r#"
 import json, os, sys
 def say(message):
@@ -30,6 +30,8 @@ for line in sys.stdin:
     elif method == "tools/call":
         name, given = asked["params"]["name"], asked["params"].get("arguments", {})
         waiting = id
+        if given["method"] == "hang":
+            continue
         say({"id": "q", "method": given["method"], "params": given.get("params", {})})
         if name == "ask_and_die":
             sys.exit(3)
@@ -131,14 +133,18 @@ async fn without_forms_a_choice_is_shown_and_what_needs_words_can_only_be_declin
 
 #[tokio::test]
 async fn while_a_person_thinks_the_call_is_not_late_and_a_decline_is_an_answer() {
-    let script = asking("ask", "elicitation/create", elicitation(json!({})));
-    let server = serve(script.call([say("done")])).await;
+    let script = asking("ask", "${prompt}", elicitation(json!({})));
+    let server = serve(script.call([say("${result}")])).await;
     let mut client = with_forms(&server, Reply::Hold).await;
-    let session = client.new_session().await;
-    let running = client.start_prompt(&session, "go").await;
+    let (session, other) = (client.new_session().await, client.new_session().await);
+    let running = client.start_prompt(&session, "elicitation/create").await;
     let asked = client.next_request().await;
-    // Longer than the server may be silent: 2 s, as the settings say.
-    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    // A call that begins now ends by silence while the person still thinks about the other.
+    let silent = client.prompt(&other, "hang").await.text;
+    assert!(
+        silent.contains("nothing was heard of it for 2 s"),
+        "{silent}"
+    );
     client
         .answer(&asked, Ok(json!({"action": "decline"})))
         .await;

@@ -16,10 +16,6 @@ const AT_ONCE: usize = 3;
 /// How long a client may take, in milliseconds: on a busy machine everything does.
 const TIMEOUT: &str = "60000";
 
-/// Scenarios that take any new stream for the one they wait for. On a busy machine the stream that a client
-/// opens at first may be that, so these may be tried twice.
-const TIMED: [&str; 1] = ["sse-retry"];
-
 /// Runs the suite; what it prints, and whether it was content.
 async fn suite(home: &Home, arguments: &[&str]) -> (String, bool) {
     let mut command = home.clean(peers::script());
@@ -80,11 +76,7 @@ async fn check(revision: &'static str, scenarios_min: usize) {
         let (home, room) = (Arc::clone(&home), Arc::clone(&room));
         running.spawn(async move {
             let _permit = room.acquire_owned().await;
-            let first = failure(&home, revision, &scenario).await;
-            match first.is_some() && TIMED.contains(&scenario.as_str()) {
-                true => failure(&home, revision, &scenario).await,
-                false => first,
-            }
+            failure(&home, revision, &scenario).await
         });
     }
     let failures: Vec<String> = running.join_all().await.into_iter().flatten().collect();

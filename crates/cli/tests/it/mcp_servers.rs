@@ -7,11 +7,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::script::{Script, say, tool};
 use testkit::{AcpClient, Peer, Program, peers};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use crate::hooks::configure;
 use crate::mcp::home_with;
+
+/// How long a program of Node may take to listen, on a busy machine too.
+const START_WAIT: Duration = Duration::from_secs(60);
 
 /// The program of a server that npm has installed, and where all of them are.
 fn node_server(name: &str) -> (PathBuf, PathBuf) {
@@ -69,23 +73,29 @@ async fn everything(speech: &str) -> (String, tokio::process::Child) {
         free.local_addr().unwrap().port()
     };
     let mut node = tokio::process::Command::new("node");
-    let child = node
+    let mut child = node
         .arg(program)
         .arg(speech)
         .env("PORT", port.to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    for _ in 0..600 {
-        if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-            return (format!("http://127.0.0.1:{port}"), child);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let listening = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.ends_with(&format!("on port {port}")) {
+                return;
+            }
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("server-everything does not listen");
+        panic!("server-everything does not listen");
+    };
+    timeout(START_WAIT, listening).await.unwrap();
+    // It would not go on if nobody read what it says.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (format!("http://127.0.0.1:{port}"), child)
 }
 
 #[tokio::test]

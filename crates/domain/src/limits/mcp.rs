@@ -144,3 +144,11 @@ pub const MCP_PING_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a stream that broke has to be taken up again, while what waits on it goes on waiting.
 pub const MCP_RESUME_WAIT: Duration = Duration::from_millis(800);
+
+/// How long an authorization server may take to hear of a logout: a person waits for the command to end, and
+/// what was granted is forgotten here already.
+pub const MCP_REVOKE_WAIT: Duration = Duration::from_secs(5);
+
+/// How long the first request to a server with a session waits for the stream on which the server can speak
+/// first. Most open it or refuse it within a round trip; some say nothing until there is something to say.
+pub const MCP_STREAM_WAIT: Duration = Duration::from_millis(500);

@@ -74,7 +74,7 @@ async fn called_with(link: &Link, thinker: &Arc<Thinker>) -> Result<(), CallErro
         .map(drop)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_dies_with_a_question_open_ends_the_call_and_takes_the_question_back() {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let thinker = Arc::new(Thinker::default());
@@ -176,17 +176,24 @@ async fn stream(mut connection: Connection, rest: Rest) {
 
 #[tokio::test]
 async fn c_02_a_post_that_fails_after_its_answer_fails_nothing() {
-    let url = sse_server(|mut connection, body, messages| async move {
-        let said = result(&body["id"], "here");
-        messages.send(Said::Message(said)).await.unwrap();
-        // The answer is read long before this.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        connection.respond("500 Oh No", "text/plain", "").await;
-        None
+    let (is_read, has_failed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (reading, failing) = (Arc::clone(&is_read), Arc::clone(&has_failed));
+    let url = sse_server(move |mut connection, body, messages| {
+        let (reading, failing) = (Arc::clone(&reading), Arc::clone(&failing));
+        async move {
+            let said = result(&body["id"], "here");
+            messages.send(Said::Message(said)).await.unwrap();
+            reading.notified().await;
+            connection.respond("500 Oh No", "text/plain", "").await;
+            failing.notify_one();
+            None
+        }
     });
     let link = connect(url.await, Speech::Sse).await.unwrap();
     for _ in 0..3 {
         assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+        is_read.notify_one();
+        has_failed.notified().await;
     }
     assert!(!link.life().is_over());
 }

@@ -208,3 +208,63 @@ async fn a_server_that_answers_whatever_it_is_asked_is_greeted_in_the_older_way(
     let link = link.unwrap();
     assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
 }
+
+#[tokio::test]
+async fn a_server_can_speak_first_before_it_is_asked_for_anything() {
+    for _ in 0..20 {
+        let heard = Arc::new(std::sync::Mutex::new(Vec::<String>::new()));
+        let noted = Arc::clone(&heard);
+        let base = listen(move |mut connection| {
+            let noted = Arc::clone(&noted);
+            async move {
+                while let Some(request) = connection.request().await {
+                    if request.method == "GET" {
+                        // A request that does not wait for the answer gets here first.
+                        for _ in 0..100 {
+                            tokio::task::yield_now().await;
+                        }
+                        noted.lock().unwrap().push("GET".to_owned());
+                        connection.begin_events().await;
+                        return std::future::pending().await;
+                    }
+                    let method = request.body["method"].as_str().unwrap_or_default();
+                    noted.lock().unwrap().push(method.to_owned());
+                    match answer(&request.body) {
+                        Some(said) => say(&mut connection, "200 OK", &said).await,
+                        None => say(&mut connection, "202 Accepted", &Value::Null).await,
+                    }
+                }
+            }
+        });
+        let url = format!("{}/mcp", base.await);
+        let _link = connect(url, Speech::Streamable).await.unwrap();
+        let heard = heard.lock().unwrap().clone();
+        let at = |what: &str| heard.iter().position(|said| said == what);
+        assert!(
+            at("GET").is_some() && at("GET") < at("tools/list"),
+            "{heard:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_says_whether_it_will_speak_first_is_asked_all_the_same() {
+    let base = listen(|mut connection| async move {
+        while let Some(request) = connection.request().await {
+            let said = match (request.method.as_str(), called(&request.body)) {
+                ("GET", _) => return std::future::pending().await,
+                (_, Some(_)) => Some(result(&request.body["id"], "ok")),
+                (_, None) => answer(&request.body),
+            };
+            match said {
+                Some(said) => say(&mut connection, "200 OK", &said).await,
+                None => say(&mut connection, "202 Accepted", &Value::Null).await,
+            }
+        }
+    });
+    let link = connect(format!("{}/mcp", base.await), Speech::Streamable).await;
+    let link = link.unwrap();
+    let begun = Instant::now();
+    assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
+    assert!(begun.elapsed() < AT_ONCE, "only the first request waits");
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::limits::{MCP_MESSAGE_BYTES_MAX, MCP_REQUESTS_MAX};
+use domain::limits::{MCP_MESSAGE_BYTES_MAX, MCP_REQUESTS_MAX, MCP_STREAM_WAIT};
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -26,6 +26,8 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use wire::sse::SseParser;
 
 use super::http::{Answer, Door, EVENT_STREAM, HttpError, JSON};
@@ -56,6 +58,7 @@ pub(crate) fn open(door: Door, life: Life) -> Watched<StreamableHttpClientTransp
     let posts = Posts {
         door,
         life: life.clone(),
+        settled: CancellationToken::new(),
     };
     Watched {
         inner: StreamableHttpClientTransport::with_client(posts, config),
@@ -69,9 +72,26 @@ pub(crate) fn open(door: Door, life: Life) -> Watched<StreamableHttpClientTransp
 pub(crate) struct Posts {
     door: Door,
     life: Life,
+    /// Whether there is a stream on which the server can speak first is known.
+    settled: CancellationToken,
 }
 
 impl Posts {
+    /// Waits, though not for long, until the server can speak first, where it is going to be able to. A
+    /// request that overtakes the stream may be answered on it, and what the server says before is lost.
+    async fn settle(&self, message: &ClientJsonRpcMessage, session: Option<&str>) {
+        if session.is_none() || request_id(message).is_none() {
+            return;
+        }
+        if timeout(MCP_STREAM_WAIT, self.settled.cancelled())
+            .await
+            .is_err()
+        {
+            // Nor does the next request wait.
+            self.settled.cancel();
+        }
+    }
+
     async fn post(
         &self,
         message: &ClientJsonRpcMessage,
@@ -196,6 +216,7 @@ impl StreamableHttpClient for Posts {
         _auth: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Fault> {
+        self.settle(&message, session.as_deref()).await;
         self.post(&message, session.as_deref(), headers).await
     }
 
@@ -222,6 +243,7 @@ impl StreamableHttpClient for Posts {
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
         let headers = headers_with(headers, session.as_deref(), last_event.as_deref())?;
         let sent = self.send(Method::GET, &headers, None).await;
+        self.settled.cancel();
         let answer = sent.map_err(StreamableHttpError::Client)?;
         if let Some(fault) = self.auth_fault(&answer) {
             return Err(fault);

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::lanes::Lanes;
 use super::outbox::{Frame, Gone, Next, Outbox};
 use super::{Inbound, Opening, Reach, Source, serve};
+use crate::roster::Roster;
 use crate::service::Service;
 use crate::slots::Slots;
 use crate::transport::streamable::Remotes;

@@ -49,6 +49,7 @@ impl hyper::service::Service<Request<Incoming>> for Door {
         let in_progress = self.pulse.begin();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.pulse.progress());
         let answering = self.router.call(request);
         Box::pin(async move {
             let wrap = |body| Answering {

@@ -8,15 +8,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::{Instant, timeout};
 
 use super::sniff::Sniffed;
 use super::socket::Socket;
+
+/// How often within the stall time is looked whether the client has taken something.
+const LOOKS: u32 = 8;
 
 /// What a connection is doing, as an observer sees it. Two equal looks mean that nothing moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +86,11 @@ impl Pulse {
         }
     }
 
+    /// What can be seen of the writing alone.
+    pub(super) fn progress(self: &Arc<Self>) -> Progress {
+        Progress(Arc::clone(self))
+    }
+
     /// Returns when there is something new to see.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
@@ -109,6 +119,35 @@ impl Pulse {
         }
         if self.is_blocked.swap(is_blocked, Relaxed) != is_blocked {
             self.changed.notify_one();
+        }
+    }
+}
+
+/// How far the writing to a client has come, for who waits for it after this is a connection of
+/// requests no more.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress(Arc<Pulse>);
+
+impl Progress {
+    /// Waits for `sending` as long as the client takes something of it, however slowly; `None` once
+    /// it has taken nothing for the `stall` time.
+    pub(crate) async fn while_taken<T>(
+        &self,
+        stall: Duration,
+        sending: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut sending = std::pin::pin!(sending);
+        let writes = || self.0.written.load(Relaxed);
+        let (mut seen, mut since) = (writes(), Instant::now());
+        loop {
+            if let Ok(sent) = timeout(stall / LOOKS, &mut sending).await {
+                return Some(sent);
+            }
+            if writes() != seen {
+                (seen, since) = (writes(), Instant::now());
+            } else if since.elapsed() >= stall {
+                return None;
+            }
         }
     }
 }
@@ -212,5 +251,39 @@ impl AsyncWrite for Beating {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+
+    use super::Pulse;
+
+    const STALL: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_little_at_a_time_is_waited_for_and_who_takes_nothing_is_not() {
+        let pulse = Arc::new(Pulse::default());
+        let progress = pulse.progress();
+        let slowly = async {
+            for _ in 0..20 {
+                sleep(STALL * 9 / 10).await;
+                pulse.wrote(&Poll::Ready(()));
+            }
+        };
+        assert_eq!(progress.while_taken(STALL, slowly).await, Some(()));
+
+        let stopped = async {
+            pulse.wrote(&Poll::Ready(()));
+            sleep(STALL * 10).await;
+        };
+        let began = Instant::now();
+        assert_eq!(progress.while_taken(STALL, stopped).await, None);
+        assert!(began.elapsed() >= STALL && began.elapsed() < STALL * 3 / 2);
     }
 }

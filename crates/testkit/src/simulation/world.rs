@@ -16,7 +16,7 @@ use journal::chance::Chance;
 use journal::storage::power::PowerStorage;
 use llm::Provider;
 use serde_json::Value;
-use server::{Remotes, Service, Slots};
+use server::{Remotes, Roster, Service, Slots};
 use session::{Catalog, Engine, OneModel, Sessions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep_until};
