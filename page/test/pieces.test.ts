@@ -52,8 +52,8 @@ test("files are completed after @, commands only at the beginning", () => {
   assert.equal(mentionAt("mail a@b", 8), null);
   assert.deepEqual(mentionAt("/comp", 5), { sign: "/", word: "comp", at: 0 });
   assert.equal(mentionAt("say /comp", 9), null);
-  const links = fileLinks("see @a b.txt and @src/ü.rs", "/work", new Set(["src/ü.rs"]));
-  assert.deepEqual(links, [{ type: "resource_link", name: "src/ü.rs", uri: "file:///work/src/%C3%BC.rs" }]);
+  const links = fileLinks("see @a b.txt and @src/ü.rs", "/project", new Set(["src/ü.rs"]));
+  assert.deepEqual(links, [{ type: "resource_link", name: "src/ü.rs", uri: "file:///project/src/%C3%BC.rs" }]);
 });
 
 const row = (id: string, updatedAt: string): SessionRow => ({ id, updatedAt, createdAt: "", cwd: "/", title: id, model: "", head: 1, turn: { id: 0, state: "idle" } });
