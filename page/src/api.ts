@@ -68,14 +68,6 @@ export class Api {
     return this.call("POST", "/sessions", cwd === "" ? {} : { cwd });
   }
 
-  rename(id: string, title: string): Promise<SessionRow> {
-    return this.call("PATCH", `/sessions/${id}`, { title });
-  }
-
-  delete(id: string): Promise<void> {
-    return this.call("DELETE", `/sessions/${id}`);
-  }
-
   fork(id: string, at: number): Promise<SessionRow> {
     return this.call("POST", `/sessions/${id}/fork`, { at });
   }

@@ -193,7 +193,7 @@ export class App extends Component<Record<string, never>, State> {
               <button class="quiet" onClick={() => this.say(`Theme: ${nextTheme()}`)} title="Light or dark (d)" aria-label="Light or dark"><Icon name="theme" /></button>
               <button class="quiet" onClick={() => this.setState({ open: "help" })} title="Help (?)" aria-label="Help"><Icon name="help" /></button>
             </header>
-            <SessionList sessions={this.sessions} selected={id} onNew={this.startNew} onOpen={() => undefined} />
+            <SessionList sessions={this.sessions} selected={id} onNew={this.startNew} />
           </aside>
         )}
         {route.kind === "server" ? <ServerPage api={this.api} />

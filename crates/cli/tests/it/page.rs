@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::script::{Script, say, stream, think, tool};
-use testkit::{Home, Peer, Program};
+use testkit::{Home, Peer};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 
