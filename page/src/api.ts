@@ -27,10 +27,16 @@ export interface Connection {
 export interface ServerView {
   version: string;
   uptimeSecs: number;
-  connections: Connection[];
-  sessions: { loaded: number; running: number; waiting: number };
+  cpuSecs: number;
   memoryBytes: number;
+  connections: Connection[];
+  connectionsTotal: number;
+  sessions: { loaded: number; running: number; waiting: number };
+  queuedBytes: number;
   turnsTotal: number;
+  eventsTotal: number;
+  modelCallsTotal: number;
+  refusalsTotal: number;
 }
 
 export interface Info {
@@ -62,20 +68,12 @@ export class Api {
     return this.call("POST", "/sessions", cwd === "" ? {} : { cwd });
   }
 
-  rename(id: string, title: string): Promise<SessionRow> {
-    return this.call("PATCH", `/sessions/${id}`, { title });
-  }
-
-  delete(id: string): Promise<void> {
-    return this.call("DELETE", `/sessions/${id}`);
-  }
-
   fork(id: string, at: number): Promise<SessionRow> {
     return this.call("POST", `/sessions/${id}/fork`, { at });
   }
 
-  events(id: string, after: number): Promise<{ events: JournalEvent[]; head: number }> {
-    return this.call("GET", `/sessions/${id}/events?after=${after}&limit=1000`);
+  events(id: string, after: number, limit = 1000): Promise<{ events: JournalEvent[]; head: number; epoch: number }> {
+    return this.call("GET", `/sessions/${id}/events?after=${after}&limit=${limit}`);
   }
 
   files(id: string, query: string): Promise<{ files: { path: string }[] }> {

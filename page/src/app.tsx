@@ -70,7 +70,8 @@ export class App extends Component<Record<string, never>, State> {
   /** Goes where the address says. A new ticket or share link in it is a new beginning. */
   private moved = () => {
     if (/^#(ticket|share)=/.test(location.hash)) return location.reload();
-    this.setState({ route: readRoute(location.hash) }, () => this.follow());
+    const route = readRoute(location.hash);
+    this.setState({ route }, () => this.follow());
   };
 
   private listed() {
@@ -114,7 +115,7 @@ export class App extends Component<Record<string, never>, State> {
       this.links.set(row.id, known);
       return known;
     }
-    const made = new SessionLink(this.api as Api, row.id, row.cwd);
+    const made = new SessionLink(this.api as Api, row.id, row.cwd, row.head);
     this.links.set(row.id, made);
     for (const oldest of this.links.keys()) {
       if (this.links.size <= LINKS_MAX) break;
@@ -174,7 +175,7 @@ export class App extends Component<Record<string, never>, State> {
   private say = (words: string) => {
     clearTimeout(this.saidTimer);
     this.setState({ said: words });
-    this.saidTimer = window.setTimeout(() => this.setState({ said: null }), 5_000);
+    this.saidTimer = window.setTimeout(() => this.setState({ said: null }), 4_000);
   };
 
   override render(_: Record<string, never>, { gate, route, credential, drafts, open, said }: State) {
@@ -192,7 +193,7 @@ export class App extends Component<Record<string, never>, State> {
               <button class="quiet" onClick={() => this.say(`Theme: ${nextTheme()}`)} title="Light or dark (d)" aria-label="Light or dark"><Icon name="theme" /></button>
               <button class="quiet" onClick={() => this.setState({ open: "help" })} title="Help (?)" aria-label="Help"><Icon name="help" /></button>
             </header>
-            <SessionList sessions={this.sessions} selected={id} onNew={this.startNew} onOpen={() => undefined} />
+            <SessionList sessions={this.sessions} selected={id} onNew={this.startNew} />
           </aside>
         )}
         {route.kind === "server" ? <ServerPage api={this.api} />

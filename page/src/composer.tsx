@@ -56,7 +56,8 @@ export function Composer({ api, link, draft, onDraft }: Props) {
     const field = area.current;
     if (!field) return;
     field.style.height = "auto";
-    field.style.height = `${Math.min(field.scrollHeight + 2, window.innerHeight * 0.4)}px`;
+    // A placeholder that wraps is no text that needs room.
+    if (draft !== "") field.style.height = `${Math.min(field.scrollHeight + 2, window.innerHeight * 0.4)}px`;
   }, [draft]);
 
   const wanted = mention ? mention.sign + mention.word : null;

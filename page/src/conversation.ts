@@ -94,8 +94,13 @@ export class Conversation {
   usage: Usage | null = null;
   damagedAt: number | null = null;
   resumeToken: string | null = null;
+  /** How many items were put before those that were there first. */
+  base = 0;
   /** Grows with every change. */
   rev = 0;
+
+  /** What lies after this and before what is shown was undone: it is not to be put there. */
+  private kept = Infinity;
 
   private plans: Planned[] = [];
   private places = new Map<string, Item>();
@@ -140,7 +145,24 @@ export class Conversation {
     this.plans = [];
     this.held = [];
     this.usage = null;
+    this.base = 0;
+    this.kept = Infinity;
     this.cursor = { epoch: 0, seq: 0, offset: 0 };
+    this.rev++;
+  }
+
+  /** What was read from the journal stands up to `seq`; what comes after it is told. */
+  standsAt(seq: number, epoch: number): void {
+    this.cursor = { epoch, seq, offset: 0 };
+    this.rev++;
+  }
+
+  /** Puts what happened before everything that is shown. */
+  prepend(earlier: Item[]): void {
+    const fresh = earlier.filter((item) => item.seq <= this.kept && !this.places.has(item.key));
+    for (const item of fresh) this.places.set(item.key, item);
+    this.items = [...fresh, ...this.items];
+    this.base += fresh.length;
     this.rev++;
   }
 
@@ -222,6 +244,7 @@ export class Conversation {
 
   /** Drops what began at `from` or later, and takes back what happened to earlier things since. */
   private dropFrom(from: number): void {
+    this.kept = Math.min(this.kept, from - 1);
     this.items = this.items.filter((item) => {
       if (item.seq < from) return true;
       this.places.delete(item.key);
@@ -329,8 +352,8 @@ export class Conversation {
     const seq = meta?.seq ?? this.cursor.seq;
     let item = this.places.get(`t${callId}`);
     if (item?.kind !== "tool") {
-      // Progress of a call that we were not told of yet; it comes again with its place.
-      if (!meta) return;
+      // How a call went on that we do not have: it began before what is shown.
+      if (!meta || update.sessionUpdate !== "tool_call") return;
       item = {
         kind: "tool", key: `t${callId}`, seq, rev: 0, callId, title: "", name: "", toolKind: "other",
         input: null, status: "pending", proposed: [], content: [], locations: [],

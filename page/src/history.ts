@@ -13,7 +13,8 @@ export function asOf(events: JournalEvent[], upTo: number): { items: Item[]; pla
   return { items: conversation.items, plan: conversation.plan };
 }
 
-function tell(conversation: Conversation, event: JournalEvent): void {
+/** Tells a conversation of an event, as the server's updates would. */
+export function tell(conversation: Conversation, event: JournalEvent): void {
   const meta: UpdateMeta = { seq: event.seq };
   const text = typeof event.text === "string" ? event.text : "";
   const told = (update: Update) => conversation.update(update, meta);
@@ -46,6 +47,20 @@ function tell(conversation: Conversation, event: JournalEvent): void {
     }
     case "turn.interrupted":
       conversation.turnTold({ seq: event.seq, turn: Number(event.turn), state: "idle", error: { kind: "interrupted" } });
+      break;
+    case "usage": {
+      const size = event.contextWindow as number | undefined;
+      if (size === undefined || (event.purpose !== undefined && event.purpose !== "answer")) break;
+      const nanos = event.sessionCostNanoUsd as number | undefined;
+      const cost = nanos === undefined ? {} : { cost: { amount: nanos / 1e9, currency: "USD" } };
+      told({ sessionUpdate: "usage_update", used: Number(event.inputTokens ?? 0) + Number(event.outputTokens ?? 0), size, ...cost });
+      break;
+    }
+    case "child.linked":
+      if (event.child) {
+        const agent = { name: String(event.agent), sessionId: String(event.child) };
+        told({ sessionUpdate: "tool_call_update", toolCallId: String(event.callId), status: "in_progress", _meta: { fastness: { agent } } });
+      }
       break;
     case "session.rewound": conversation.rewound(Number(event.to), event.seq); break;
     default: break;

@@ -4,8 +4,9 @@
 import type { Api } from "./api";
 import { backoffMs } from "./backoff";
 import { Conversation } from "./conversation";
+import { asOf, tell } from "./history";
 import { Observable } from "./observable";
-import type { Attached, ConfigOption, ContentBlock, Json, PermissionOption, ToolContent, TurnNotice, Update, UpdateMeta } from "./wire";
+import type { Attached, ConfigOption, ContentBlock, JournalEvent, Json, PermissionOption, ToolContent, TurnNotice, Update, UpdateMeta } from "./wire";
 
 export type LinkState =
   | { kind: "connecting" }
@@ -76,6 +77,9 @@ const ANSWER_MS_MAX = 30_000;
 const QUIET_MS = 25_000;
 const PULSE_MS_MAX = 15_000;
 const NOT_FOUND = -32002;
+/** Events at the end of the journal that are read before anything is shown; the rest is read when it is scrolled to. */
+const TAIL_EVENTS = 300;
+const EARLIER_EVENTS = 1_000;
 
 export class SessionLink extends Observable {
   readonly conversation = new Conversation();
@@ -89,11 +93,16 @@ export class SessionLink extends Observable {
   private timer = 0;
   private pulse = 0;
   private lastHeard = 0;
+  /** Whether the conversation has a cursor to go on from. */
   private hasLoaded = false;
+  /** The end of the journal on its way, and what was read of it and before it. */
+  private tail: Promise<boolean> | null = null;
+  private journal: JournalEvent[] = [];
+  private isReading = false;
   /** Prompts of ours without an answer; sent again when the connection is. */
   private prompts = new Map<string, ContentBlock[]>();
 
-  constructor(private readonly api: Api, readonly id: string, readonly cwd: string) {
+  constructor(private readonly api: Api, readonly id: string, readonly cwd: string, private readonly head: number) {
     super();
   }
 
@@ -102,6 +111,7 @@ export class SessionLink extends Observable {
     if (this.socket || this.state.kind === "refused") return;
     clearTimeout(this.timer);
     this.set(this.attempts === 0 ? { kind: "connecting" } : this.state);
+    if (!this.hasLoaded) this.tail ??= this.readTail();
     const url = `${location.origin.replace(/^http/, "ws")}/acp`;
     const socket = new WebSocket(url, ["fastness.v1", `bearer.${this.api.token}`]);
     this.socket = socket;
@@ -128,6 +138,31 @@ export class SessionLink extends Observable {
   /** Tries now what would be tried later. */
   retry(): void {
     if (this.state.kind === "waiting") this.open();
+  }
+
+  /** Whether there is more before what is shown. */
+  get hasEarlier(): boolean {
+    return (this.journal[0]?.seq ?? 1) > 1;
+  }
+
+  /** Reads what comes before what is shown. */
+  async readEarlier(): Promise<void> {
+    const first = this.journal[0]?.seq ?? 1;
+    if (this.isReading || first <= 1) return;
+    this.isReading = true;
+    try {
+      const after = Math.max(0, first - 1 - EARLIER_EVENTS);
+      const page = await this.api.events(this.id, after, first - 1 - after);
+      this.journal = [...page.events, ...this.journal];
+      // All of it is told anew: something in it may have been undone later.
+      const { items } = asOf(this.journal, Infinity);
+      this.conversation.prepend(items.filter((item) => item.seq < first));
+      this.changed();
+    } catch {
+      // It is asked for again when somebody scrolls again.
+    } finally {
+      this.isReading = false;
+    }
   }
 
   get isLive(): boolean {
@@ -196,11 +231,10 @@ export class SessionLink extends Observable {
         },
       });
       const entrance = { sessionId: this.id, cwd: this.cwd, mcpServers: [] };
-      const isFirst = !this.hasLoaded;
-      if (isFirst) this.beginLoading();
-      const answer = isFirst
-        ? await this.request("session/load", entrance, 10 * ANSWER_MS_MAX)
-        : await this.request("session/resume", { ...entrance, _meta: { fastness: this.conversation.resumeMeta() } });
+      const canResume = this.hasLoaded || (await this.tail);
+      if (this.socket !== socket) return;
+      const resume = () => this.request("session/resume", { ...entrance, _meta: { fastness: this.conversation.resumeMeta() } });
+      const answer = canResume ? await resume() : await this.load(entrance);
       if (this.socket !== socket) return;
       this.entered(answer);
     } catch (error) {
@@ -211,9 +245,35 @@ export class SessionLink extends Observable {
     }
   }
 
-  private beginLoading(): void {
+  /** Has everything told from the beginning, where the journal could not be read. */
+  private load(entrance: Record<string, unknown>): Promise<Record<string, unknown>> {
     this.conversation.reset();
     this.set({ kind: "loading" });
+    return this.request("session/load", entrance, 10 * ANSWER_MS_MAX);
+  }
+
+  /** Shows the end of the journal, long before all of a long session could have been told. */
+  private async readTail(): Promise<boolean> {
+    try {
+      let after = Math.max(0, this.head - TAIL_EVENTS);
+      for (;;) {
+        const page = await this.api.events(this.id, after);
+        this.journal.push(...page.events);
+        const last = page.events.at(-1)?.seq ?? page.head;
+        if (last >= page.head) {
+          for (const event of this.journal) tell(this.conversation, event);
+          this.conversation.standsAt(last, page.epoch);
+          this.hasLoaded = true;
+          this.changed();
+          return true;
+        }
+        after = last;
+      }
+    } catch {
+      this.journal = [];
+      this.tail = null;
+      return false;
+    }
   }
 
   private entered(answer: Record<string, unknown>): void {

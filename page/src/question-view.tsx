@@ -12,6 +12,23 @@ export function QuestionView({ question, link, call, others }: { question: Quest
     : <FormView key={question.id} question={question} link={link} />;
 }
 
+/** Keys count only after this: whoever was typing when a question came has not read it yet. */
+const UNREAD_MS = 500;
+
+/** Takes the keys from a prompt in which nothing was written, and gives them back afterwards. */
+function useTurnToAnswer() {
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const field = document.getElementById("prompt");
+    if (!(field instanceof HTMLTextAreaElement) || document.activeElement !== field || field.value !== "") return;
+    section.current?.focus();
+    return () => {
+      if (document.activeElement === document.body || document.activeElement === null) field.focus();
+    };
+  }, []);
+  return section;
+}
+
 type Permission = Extract<Question, { kind: "permission" }>;
 
 /** The key that chooses an option: y and n for what is meant most often, digits for the rest. */
@@ -25,10 +42,13 @@ export function keyOf(option: PermissionOption, index: number, options: Permissi
 
 function PermissionView({ question, link, call, others }: { question: Permission; link: SessionLink; call: ToolItem | null; others: number }) {
   const [reason, setReason] = useState("");
+  const [shownAt] = useState(() => performance.now());
+  const section = useTurnToAnswer();
   const answer = (option: PermissionOption) => link.answerPermission(question, option.optionId, reason);
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (event.repeat || performance.now() - shownAt < UNREAD_MS) return;
       const index = question.options.findIndex((option, at) => keyOf(option, at, question.options) === event.key);
       const option = question.options[index];
       if (!option) return;
@@ -42,7 +62,7 @@ function PermissionView({ question, link, call, others }: { question: Permission
   const input = question.agent?.input ?? call?.input ?? null;
   const canReject = question.options.some((option) => option.kind.startsWith("reject"));
   return (
-    <section class="question" role="group" aria-labelledby="question-title">
+    <section class="question" role="group" aria-labelledby="question-title" tabIndex={-1} ref={section}>
       <header>
         <h2 id="question-title">{question.isQuestion ? "The agent asks" : question.agent ? `${question.agent.name} asks for permission` : "Permission needed"}</h2>
         {others > 0 ? <span class="meta">{others} more</span> : null}
@@ -71,7 +91,6 @@ function PermissionView({ question, link, call, others }: { question: Permission
 type Form = Extract<Question, { kind: "form" }>;
 
 function FormView({ question, link }: { question: Form; link: SessionLink }) {
-  const first = useRef<HTMLFormElement>(null);
   const fields = Object.entries(question.schema.properties);
   const submit = (event: Event) => {
     event.preventDefault();
@@ -87,7 +106,7 @@ function FormView({ question, link }: { question: Form; link: SessionLink }) {
     <section class="question" role="group" aria-labelledby="question-title">
       <header><h2 id="question-title">The agent asks</h2></header>
       <p class="question-what">{question.message}</p>
-      <form onSubmit={submit} ref={first}>
+      <form onSubmit={submit}>
         {fields.map(([name, field]) => <Field name={name} field={field} isRequired={question.schema.required?.includes(name) ?? false} />)}
         <div class="options">
           <button class="primary" type="submit">Answer</button>

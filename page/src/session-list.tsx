@@ -12,12 +12,11 @@ interface Props {
   sessions: Sessions;
   selected: string | null;
   onNew: () => void;
-  onOpen: (id: string) => void;
 }
 
 const STATES: Record<string, string> = { running: "working", waiting: "needs you", queued: "queued", idle: "idle" };
 
-export function SessionList({ sessions, selected, onNew, onOpen }: Props) {
+export function SessionList({ sessions, selected, onNew }: Props) {
   useObservable(sessions);
   const [words, setWords] = useState("");
   const list = useRef<HTMLUListElement>(null);
@@ -52,18 +51,18 @@ export function SessionList({ sessions, selected, onNew, onOpen }: Props) {
       </div>
       {sessions.failure ? <p class="banner" role="status">{sessions.failure}. Trying again…</p> : null}
       <ul ref={list}>
-        {shown.map((row) => <Row key={row.id} row={row} isSelected={row.id === selected} now={now} onOpen={onOpen} />)}
+        {shown.map((row) => <Row key={row.id} row={row} isSelected={row.id === selected} now={now} />)}
       </ul>
       {sessions.isLoaded && shown.length === 0 ? <p class="empty">{words ? "No session matches." : "No sessions yet. Start one with New, or press c."}</p> : null}
     </nav>
   );
 }
 
-function Row({ row, isSelected, now, onOpen }: { row: SessionRow; isSelected: boolean; now: number; onOpen: (id: string) => void }) {
+function Row({ row, isSelected, now }: { row: SessionRow; isSelected: boolean; now: number }) {
   const state = row.turn.state;
   return (
     <li>
-      <a href={`#/s/${row.id}`} aria-current={isSelected ? "page" : undefined} class={`row state-${state}`} onClick={() => onOpen(row.id)}>
+      <a href={`#/s/${row.id}`} aria-current={isSelected ? "page" : undefined} class={`row state-${state}`}>
         <span class="row-title">{row.title || "Untitled session"}</span>
         <span class="row-meta">
           <span class="state"><span class="dot" aria-hidden="true" />{STATES[state] ?? state}</span>

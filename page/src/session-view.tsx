@@ -56,7 +56,7 @@ export function SessionView({ api, link, row, isShared, isTimeline, draft, onDra
   };
   const question = link.questions[0];
   const call = question ? conversation.items.find((item): item is ToolItem => item.kind === "tool" && item.callId === question.callId) ?? null : null;
-  const isLoading = link.state.kind === "loading" || (link.state.kind === "connecting" && conversation.items.length === 0);
+  const isLoading = link.state.kind === "loading" || (link.state.kind === "connecting" && conversation.cursor.seq === 0);
   return (
     <main class="session" aria-label={title}>
       <header class="bar">
@@ -77,7 +77,10 @@ export function SessionView({ api, link, row, isShared, isTimeline, draft, onDra
         <>
           <PlanView plan={conversation.plan} />
           {isLoading ? <p class="loading" role="status">Loading…</p> : (
-            <Transcript items={conversation.items} pending={conversation.pending} isWorking={state === "running"} actions={actions} onDismiss={dismiss}>
+            <Transcript
+              items={conversation.items} base={conversation.base} pending={conversation.pending} isWorking={state === "running"} actions={actions}
+              hasEarlier={link.hasEarlier} onEarlier={() => void link.readEarlier()} onDismiss={dismiss}
+            >
               {conversation.items.length === 0 && conversation.pending.length === 0 ? <Empty isShared={isShared} /> : null}
             </Transcript>
           )}

@@ -13,6 +13,9 @@ const ROWS_MAX = 500;
 interface Changes {
   sessions?: SessionRow[];
   removed?: string[];
+  /** `sessions` is the first page of the list as it is now. */
+  snapshot?: boolean;
+  nextCursor?: string;
 }
 
 export class Sessions extends Observable {
@@ -58,28 +61,65 @@ export class Sessions extends Observable {
     let canFollow = true;
     while (!signal.aborted) {
       try {
+        await seen(signal);
         await this.refresh();
         this.attempts = 0;
-        if (canFollow) await this.api.follow("/sessions/changes", signal, (name, data) => {
-          if (name === "sessions") this.merge(data as Changes);
-        });
+        if (canFollow) await this.listen(signal);
       } catch (error) {
         if (signal.aborted) return;
         if (error instanceof Refused && error.status !== 0 && error.status < 500) canFollow = false;
-        else {
-          this.failure = error instanceof Error ? error.message : "The list could not be read";
-          this.attempts++;
-          this.changed();
-        }
+        else this.broke(error instanceof Refused ? error.message : "The connection broke");
       }
-      await sleep(this.attempts > 0 ? backoffMs(this.attempts, Math.random()) : POLL_MS, signal);
+      if (!document.hidden) await sleep(this.attempts > 0 ? backoffMs(this.attempts, Math.random()) : POLL_MS, signal);
     }
   }
 
-  private merge(changes: Changes): void {
-    this.rows = merged(this.rows, changes.sessions ?? [], changes.removed ?? []);
+  /** Hears of changes while somebody looks: browsers open few connections to a server, for all tabs together. */
+  private async listen(signal: AbortSignal): Promise<void> {
+    const leaving = new AbortController();
+    const left = () => {
+      if (document.hidden) leaving.abort();
+    };
+    const stop = () => leaving.abort();
+    document.addEventListener("visibilitychange", left);
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      await this.api.follow("/sessions/changes", leaving.signal, (name, data) => {
+        if (name === "sessions") this.told(data as Changes);
+      });
+    } catch (error) {
+      if (!leaving.signal.aborted) throw error;
+    } finally {
+      document.removeEventListener("visibilitychange", left);
+      signal.removeEventListener("abort", stop);
+    }
+  }
+
+  private told(changes: Changes): void {
+    if (changes.snapshot && changes.nextCursor) void this.refresh().catch(() => undefined);
+    else this.rows = merged(changes.snapshot ? [] : this.rows, changes.sessions ?? [], changes.removed ?? []);
     this.changed();
   }
+
+  private broke(words: string): void {
+    this.failure = words;
+    this.attempts++;
+    this.changed();
+  }
+}
+
+/** Waits until somebody looks. */
+function seen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (!document.hidden) return resolve();
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look, { once: true });
+  });
 }
 
 /** The list after some rows changed and some went away, the newest first. */

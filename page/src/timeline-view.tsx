@@ -78,7 +78,7 @@ export function TimelineView({ api, id, head, onFork }: Props) {
         </div>
       </div>
       {failure ? <p class="banner" role="alert">{failure}</p> : null}
-      <Transcript items={past.items} pending={[]} isWorking={false} actions={null} />
+      <Transcript items={past.items} base={0} pending={[]} isWorking={false} actions={null} />
     </div>
   );
 }

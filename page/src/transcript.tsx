@@ -9,9 +9,11 @@ import { Markdown } from "./markdown-view";
 import { BlockView, ToolView } from "./tool-view";
 
 /** Items drawn together: few enough to draw within a frame. */
-const GROUP = 20;
+const GROUP = 10;
 /** How far outside the view groups are drawn, so that scrolling finds them ready. */
 const MARGIN_PX = 1_200;
+/** How far from the beginning of what is there more is fetched. */
+const EARLIER_PX = 2_500;
 /** What an item takes on the screen until it was measured. */
 const GUESS_PX = 90;
 
@@ -22,9 +24,13 @@ export interface Actions {
 
 interface Props {
   items: Item[];
+  /** Groups are counted from here, so that they stay the same when something is put before them. */
+  base: number;
   pending: Pending[];
   isWorking: boolean;
   actions: Actions | null;
+  hasEarlier?: boolean;
+  onEarlier?: () => void;
   onDismiss?: (pending: Pending) => void;
   children?: ComponentChildren;
 }
@@ -45,10 +51,17 @@ export class Transcript extends Component<Props, { isAtEnd: boolean }> {
 
   override componentDidUpdate() {
     this.stick();
+    this.reach();
   }
 
   override componentWillUnmount() {
     this.sized?.disconnect();
+  }
+
+  /** Whoever comes near the beginning of what is there gets more of it. */
+  private reach() {
+    const scroller = this.scroller.current;
+    if (scroller && this.props.hasEarlier && scroller.scrollTop < EARLIER_PX) this.props.onEarlier?.();
   }
 
   /** Whoever reads the end keeps reading the end. */
@@ -63,22 +76,26 @@ export class Transcript extends Component<Props, { isAtEnd: boolean }> {
     const isNear = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40;
     const wentUp = scroller.scrollTop < this.lastTop - 2;
     this.lastTop = scroller.scrollTop;
+    this.reach();
     // Content that grows is not a person who scrolls away; only going up is.
     if (isNear !== this.state.isAtEnd && (isNear || wentUp)) this.setState({ isAtEnd: isNear });
   };
 
   private toEnd = () => this.setState({ isAtEnd: true });
 
-  override render({ items, pending, isWorking, actions, onDismiss, children }: Props) {
+  override render({ items, base, pending, isWorking, actions, hasEarlier, onDismiss, children }: Props) {
     const groups: ComponentChildren[] = [];
-    for (let start = 0; start < items.length; start += GROUP) {
-      const group = items.slice(start, start + GROUP);
-      groups.push(<Group key={start} items={group} root={this.scroller} isLast={start + GROUP >= items.length} actions={actions} />);
+    for (let start = 0; start < items.length;) {
+      const number = Math.floor((start - base) / GROUP);
+      const end = Math.min(items.length, (number + 1) * GROUP + base);
+      groups.push(<Group key={number} items={items.slice(start, end)} root={this.scroller} isLast={end >= items.length} actions={actions} />);
+      start = end;
     }
     return (
       <div class="scroller" ref={this.scroller} onScroll={this.scrolled} tabIndex={0} role="region" aria-label="Conversation">
         <div class="column" ref={this.content}>
           {children}
+          {hasEarlier ? <p class="earlier" role="status">Reading what came before…</p> : null}
           <div role="log" aria-live="polite" aria-relevant="additions" aria-busy={isWorking}>
             {groups}
             {pending.map((own) => <PendingView key={own.promptId} pending={own} onDismiss={onDismiss} />)}
@@ -107,9 +124,9 @@ class Group extends Component<GroupProps, { isNear: boolean }> {
 
   override componentDidMount() {
     this.seen = new IntersectionObserver((entries) => {
-      const isNear = entries.at(-1)?.isIntersecting ?? false;
-      const place = this.place.current;
-      if (!isNear && place && this.state.isNear) this.height = place.offsetHeight;
+      const entry = entries.at(-1);
+      const isNear = entry?.isIntersecting ?? false;
+      if (entry && !isNear && this.state.isNear) this.height = entry.boundingClientRect.height;
       if (isNear !== this.state.isNear) this.setState({ isNear });
     }, { root: this.props.root.current, rootMargin: `${MARGIN_PX}px 0px` });
     if (this.place.current) this.seen.observe(this.place.current);

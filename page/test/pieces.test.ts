@@ -5,7 +5,8 @@ import test from "node:test";
 import { backoffMs } from "../src/backoff";
 import { fileLinks, mentionAt } from "../src/composer";
 import { diffLines } from "../src/diff";
-import { asOf } from "../src/history";
+import { Conversation } from "../src/conversation";
+import { asOf, tell } from "../src/history";
 import { keyOf } from "../src/question-view";
 import { readRoute } from "../src/route";
 import { merged } from "../src/sessions";
@@ -51,8 +52,8 @@ test("files are completed after @, commands only at the beginning", () => {
   assert.equal(mentionAt("mail a@b", 8), null);
   assert.deepEqual(mentionAt("/comp", 5), { sign: "/", word: "comp", at: 0 });
   assert.equal(mentionAt("say /comp", 9), null);
-  const links = fileLinks("see @a b.txt and @src/ü.rs", "/work", new Set(["src/ü.rs"]));
-  assert.deepEqual(links, [{ type: "resource_link", name: "src/ü.rs", uri: "file:///work/src/%C3%BC.rs" }]);
+  const links = fileLinks("see @a b.txt and @src/ü.rs", "/project", new Set(["src/ü.rs"]));
+  assert.deepEqual(links, [{ type: "resource_link", name: "src/ü.rs", uri: "file:///project/src/%C3%BC.rs" }]);
 });
 
 const row = (id: string, updatedAt: string): SessionRow => ({ id, updatedAt, createdAt: "", cwd: "/", title: id, model: "", head: 1, turn: { id: 0, state: "idle" } });
@@ -76,4 +77,28 @@ test("addresses lead to what they name and nowhere else", () => {
   const id = "0".repeat(32);
   assert.deepEqual(readRoute(`#/s/${id}/timeline`), { kind: "session", id, isTimeline: true });
   assert.deepEqual(readRoute("#/s/../../x"), { kind: "list" });
+});
+
+test("what came before is put before, and what was undone is not", () => {
+  const said = (seq: number): JournalEvent[] => [
+    { seq, ts: 0, type: "user.message", messageId: `u${seq}`, text: `ask ${seq}`, blocks: [] },
+    { seq: seq + 1, ts: 0, type: "assistant.message", messageId: `m${seq}`, text: `answer ${seq}` },
+  ];
+  const early = [...said(2), ...said(4)];
+  const late: JournalEvent[] = [...said(6), { seq: 8, ts: 0, type: "session.rewound", to: 3 }, ...said(9)];
+  const conversation = new Conversation();
+  for (const event of late) tell(conversation, event);
+  conversation.standsAt(10, 0);
+  const texts = () => conversation.items.map((item) => ("text" in item ? item.text : `ask ${item.seq}`));
+  assert.deepEqual(texts(), ["ask 9", "answer 9"]);
+  conversation.prepend(asOf([...early, ...late], Infinity).items.filter((item) => item.seq < 6));
+  assert.deepEqual(texts(), ["ask 2", "answer 2", "ask 9", "answer 9"]);
+  assert.equal(conversation.base, 2);
+  // Undone before it was ever read: it is not put back.
+  const other = new Conversation();
+  for (const event of said(9)) tell(other, event);
+  other.standsAt(10, 0);
+  other.rewound(3, 11);
+  other.prepend(asOf([...early, ...said(9)], Infinity).items.filter((item) => item.seq < 9));
+  assert.deepEqual(other.items.map((item) => item.seq), [2, 3]);
 });

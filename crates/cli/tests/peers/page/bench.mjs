@@ -9,7 +9,8 @@ function watch({ token, last }) {
   }).observe({ type: "longtask", buffered: true });
   const look = () => {
     const shown = [...document.querySelectorAll("article.agent")].at(-1)?.textContent ?? "";
-    if (shown.includes(last)) requestAnimationFrame(() => { window.opened = performance.now(); });
+    const isLive = document.querySelector(".bar .badge") && !document.querySelector("[data-link]");
+    if (isLive && shown.includes(last)) requestAnimationFrame(() => { window.opened = performance.now(); });
     else requestAnimationFrame(look);
   };
   requestAnimationFrame(look);
@@ -26,7 +27,7 @@ async function scroll() {
     slowest = Math.max(slowest, now - before);
     before = now;
   };
-  while (scroller.scrollTop > 0) {
+  while (scroller.scrollTop > 0 || document.querySelector(".earlier")) {
     scroller.scrollTop -= 1_000;
     count(await frame());
   }

@@ -32,7 +32,7 @@ const broken = [];
 /** A window of its own: nothing is shared with other windows, not even the login. */
 async function person(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 780 }, colorScheme: "light", reducedMotion: "reduce", ...options });
-  context.setDefaultTimeout(plan.timeoutMs ?? 20_000);
+  context.setDefaultTimeout(plan.timeoutMs ?? 45_000);
   const page = await context.newPage();
   page.on("pageerror", (error) => broken.push(`${error.stack ?? error}`));
   page.on("console", (message) => {

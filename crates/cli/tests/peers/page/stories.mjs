@@ -60,7 +60,7 @@ async function work({ plan, ask, person, accessible, picture }) {
   await picture(page, "permission-dark");
   await page.emulateMedia({ colorScheme: "light" });
   assert.equal((await ask("file", { name: "notes.txt" })).text, "first line\nsecond line\n", "nothing happens before it is allowed");
-  await page.locator(".bar h1").click();
+  // Nothing was written in the prompt, so the keys are the question's.
   await page.keyboard.press("y");
 
   await page.getByRole("heading", { name: "Permission needed" }).locator("..").locator("..").getByText(plan.rejected).first().waitFor();
@@ -78,7 +78,17 @@ async function work({ plan, ask, person, accessible, picture }) {
   await other.getByRole("link", { name: plan.first }).click();
   await other.getByText("I leave it then.").waitFor();
   await same(page, other);
+  for (const [window, name] of [[page, "light"], [other, "dark"]]) {
+    await window.getByRole("button", { name: "thought" }).click();
+    await window.getByRole("button", { name: /^plan/ }).click();
+    await window.getByText("I read them first.").waitFor();
+    await window.locator(".scroller").evaluate((scroller) => { scroller.scrollTop = 0; });
+    await picture(window, `conversation-${name}`);
+    await window.getByRole("button", { name: "thought" }).click();
+    await window.getByRole("button", { name: /^plan/ }).click();
+  }
 
+  await complete(page);
   await prompt(page, "count");
   await page.getByText("tick tick").waitFor();
   await state(page, "working");
@@ -106,8 +116,6 @@ async function work({ plan, ask, person, accessible, picture }) {
   await same(page, other);
   await accessible(page, "a conversation");
   await accessible(other, "a conversation in the dark");
-  await picture(page, "conversation-light");
-  await picture(other, "conversation-dark");
 
   await page.keyboard.press("Escape");
   await page.keyboard.press("?");
@@ -116,6 +124,7 @@ async function work({ plan, ask, person, accessible, picture }) {
   await page.keyboard.press("Escape");
   await travel({ page, other, plan, accessible, picture });
   await list({ page, plan, accessible, picture });
+  await numbers({ page, plan, accessible, picture });
 
   // On a phone there is one thing at a time, and nothing to scroll sideways.
   await page.setViewportSize({ width: 390, height: 800 });
@@ -124,6 +133,21 @@ async function work({ plan, ask, person, accessible, picture }) {
   await page.getByRole("link", { name: "Back to the list" }).click();
   await page.getByRole("navigation", { name: "Sessions" }).waitFor();
   await accessible(page, "the list on a phone");
+}
+
+/** `@` offers the files of the session, and what was chosen goes along as a link. */
+async function complete(page) {
+  const field = page.getByLabel("Prompt", { exact: true });
+  await field.fill("");
+  await field.pressSequentially("look at @note");
+  await page.getByRole("option", { name: "notes.txt" }).waitFor();
+  await page.keyboard.press("Enter");
+  assert.equal(await field.inputValue(), "look at @notes.txt ");
+  await field.fill("");
+  // What is not there is not offered.
+  await field.pressSequentially("@zzzz");
+  await page.getByRole("listbox").waitFor({ state: "detached" });
+  await field.fill("");
 }
 
 /** The list, with several sessions in it, each as it stands; the one that waits is found by its state. */
@@ -155,15 +179,35 @@ async function list({ page, plan, accessible, picture }) {
   await page.getByText("Cancelled").waitFor();
 }
 
+/** The server's own view: this window and the other are there, and the charts move. */
+async function numbers({ page, plan, accessible, picture }) {
+  const source = page.url();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.getByRole("img", { name: /^Connections: now [1-9]/ }).waitFor();
+  await page.waitForFunction(() => document.querySelector("polyline")?.getAttribute("points").includes(" "));
+  assert.ok((await page.getByRole("row").count()) >= 2, "a connection is listed");
+  await accessible(page, "the server");
+  // A chart of a few seconds is no picture.
+  if (plan.pictures) await page.waitForFunction(() => document.querySelector("polyline").getAttribute("points").split(" ").length > 15, null, { timeout: 120_000 });
+  await picture(page, "server-light");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await accessible(page, "the server in the dark");
+  await picture(page, "server-dark");
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.goto(source);
+  await page.getByText("Cancelled").waitFor();
+}
+
 /** Time travel, copies and undoing. */
 async function travel({ page, other, plan, accessible, picture }) {
   await page.keyboard.press("t");
   const slider = page.getByRole("slider", { name: "Event" });
   await slider.waitFor();
   await page.getByText(/You said.*green/s).waitFor();
-  await slider.fill("6");
+  await slider.fill("12");
   await page.getByText("tick tick").waitFor({ state: "detached" });
-  assert.ok((await said(page)).includes(plan.first), "the first prompt is there at event 6");
+  assert.ok((await said(page)).includes(plan.first), "the first prompt is there at event 12");
   await accessible(page, "the timeline");
   await picture(page, "timeline-light");
   await page.emulateMedia({ colorScheme: "dark" });
@@ -233,7 +277,12 @@ async function hostile({ plan, ask, person, accessible }) {
   await harmless(page);
 
   const guest = await person();
-  const { url } = await ask("share", { session: page.url().split("/s/")[1] });
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "Make a link" }).click();
+  const url = await page.getByLabel("Share link").inputValue();
+  await page.getByRole("button", { name: "End it" }).waitFor();
+  await accessible(page, "sharing");
+  await page.keyboard.press("Escape");
   await guest.goto(url);
   await guest.getByText("You are watching.").waitFor();
   await guest.getByText("waits for an answer of its owner").waitFor();
@@ -260,6 +309,12 @@ async function hostile({ plan, ask, person, accessible }) {
   await page.getByText("onerror").first().waitFor();
   await harmless(page);
   await harmless(guest);
+  // A link that is ended shows nothing more.
+  await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("button", { name: "End it" }).click();
+  await page.getByRole("button", { name: "End it" }).waitFor({ state: "detached" });
+  await page.keyboard.press("Escape");
+  await guest.getByText("This share link has ended.").waitFor();
   await page.keyboard.press("t");
   await page.getByRole("slider", { name: "Event" }).waitFor();
   await harmless(page);
