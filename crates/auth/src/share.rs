@@ -196,7 +196,7 @@ mod tests {
         assert!(gate.admit(&shown, LATER).is_err());
 
         let known = gate.shares(owner.id(), session, NOW).unwrap();
-        assert_eq!(known, [made.clone()]);
+        assert_eq!(known, std::slice::from_ref(&made));
         assert_eq!(gate.shares(owner.id(), session, LATER).unwrap(), []);
         // Neither by another's hand nor through another session.
         for (who, of) in [(guest.id(), session), (owner.id(), SessionId::random())] {
