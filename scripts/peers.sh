@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The real ACP clients, tool servers, language servers and tester of REST that Fastness is tested with: installs
-# what is missing, runs the clients.
+# The real ACP clients, tool servers, language servers, tester of REST and driver of a browser that Fastness is
+# tested with: installs what is missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls|schemathesis]...
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls|schemathesis|page]...
 #                                                          all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #   scripts/peers.sh conformance ARG...                    the conformance suite of MCP
@@ -18,10 +18,10 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 # The file that pins a peer's versions; a copy of it beside the installation says it is complete.
 pin_of() {
     case $1 in
-    typescript | acpx | mcp-node | mcp-conformance | tsls) echo "$pins/$1/package-lock.json" ;;
+    typescript | acpx | mcp-node | mcp-conformance | tsls | page) echo "$pins/$1/package-lock.json" ;;
     python | mcp-python | pylsp | schemathesis) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp, tsls or schemathesis" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp, tsls, schemathesis or page" >&2
         exit 2
         ;;
     esac
@@ -100,6 +100,8 @@ node_for() {
 
 run_peer() {
     install_peer "$1" >/dev/null
+    # It is several files, which find the packages by this.
+    if [ "$1" = page ]; then FASTNESS_PAGE_PEER=$peers/page exec node "$pins/page/peer.mjs" "$2"; fi
     # A module looks for packages beside itself, so a copy of the program goes to them.
     # It is moved into place whole, because another test may be starting the same program.
     local program
@@ -123,7 +125,7 @@ run_conformance() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls schemathesis; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls schemathesis page; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

@@ -11,6 +11,7 @@ mod journal;
 mod latency;
 mod mcp;
 mod netguard;
+mod page;
 mod program;
 mod sockets;
 mod startup;
@@ -57,6 +58,9 @@ const TOOLS: &str = "tools";
 /// The word that asks for tool servers.
 const MCP: &str = "mcp";
 
+/// The word that asks for the web page.
+const PAGE: &str = "page";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -83,6 +87,8 @@ struct Plan {
     tools: bool,
     /// Tool servers instead of the whole.
     mcp: bool,
+    /// The web page instead of the whole.
+    page: bool,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -138,6 +144,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         tools::GROUPS
     } else if plan.mcp {
         mcp::GROUPS
+    } else if plan.page {
+        page::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -196,6 +204,7 @@ impl Plan {
             turn: false,
             tools: false,
             mcp: false,
+            page: false,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -217,6 +226,7 @@ impl Plan {
                 TURN => plan.turn = true,
                 TOOLS => plan.tools = true,
                 MCP => plan.mcp = true,
+                PAGE => plan.page = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

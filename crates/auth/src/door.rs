@@ -87,6 +87,17 @@ impl Door {
         }
     }
 
+    /// The address of the server's page as somebody reaches it who named `host`; where no name of
+    /// ours was given, as this machine reaches it.
+    #[must_use]
+    pub fn page_address(&self, host: Option<&str>) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        match host.filter(|host| self.check_host([host.as_bytes()]).is_ok()) {
+            Some(host) => format!("{scheme}://{host}"),
+            None => format!("{scheme}://127.0.0.1:{}", self.port),
+        }
+    }
+
     /// Checks the Origin headers of a request, and `Sec-Fetch-Site`, by which browsers tell on
     /// cross-site requests that carry no Origin.
     ///
@@ -183,6 +194,21 @@ mod tests {
             &["box.example".to_owned()],
             &["https://app.example".to_owned()],
         )
+    }
+
+    #[test]
+    fn the_page_is_where_the_caller_found_us_and_nowhere_else() {
+        let address = |host| door().page_address(host);
+        assert_eq!(address(Some("localhost:4600")), "http://localhost:4600");
+        assert_eq!(address(Some("box.example")), "http://box.example");
+        for none in [None, Some("evil.example"), Some("a b"), Some("")] {
+            assert_eq!(address(none), "http://127.0.0.1:4600", "{none:?}");
+        }
+        let over_tls = door().over_tls();
+        assert_eq!(
+            over_tls.page_address(Some("box.example:1")),
+            "https://box.example:1"
+        );
     }
 
     fn host(named: &[&str]) -> Result<(), Turned> {

@@ -37,6 +37,12 @@ impl Principal {
         self.token.as_ref().map(|token| token.id.as_str())
     }
 
+    /// When its token ends, and with it what it made; a browser's is only one of its maker's doors.
+    pub(crate) fn token_ends(&self) -> Option<f64> {
+        let token = self.token.as_ref().filter(|token| !token.is_login);
+        token.and_then(|token| token.expires_at)
+    }
+
     /// What it may do.
     #[must_use]
     pub fn scope(&self) -> Scope {
@@ -145,12 +151,15 @@ impl Gate {
     /// # Errors
     /// If the ticket is not good, if too many were not, or if the token cannot be stored.
     pub fn log_in(&self, ticket: &str, now: Timestamp) -> Result<Login, LoginError> {
-        let named = self.tokens.as_ref().map(|(_, named)| named);
-        match named.map(|named| named.redeem(ticket, now)) {
+        match self.named().map(|named| named.redeem(ticket, now)) {
             Some(Ok(login)) => Ok(login),
             Some(Err(LoginError::Wrong)) | None => Err(self.failures.one_more(now)),
             Some(Err(other)) => Err(other),
         }
+    }
+
+    pub(crate) fn named(&self) -> Option<&NamedTokens> {
+        self.tokens.as_ref().map(|(_, named)| named)
     }
 
     /// Changes whenever somebody may have to leave: with the file, and when a token expires.
@@ -170,7 +179,7 @@ impl Gate {
     /// Whether the named token with this id is still good.
     #[must_use]
     pub fn knows(&self, token: &str, now: Timestamp) -> bool {
-        let known = self.tokens.as_ref().and_then(|(_, named)| named.all().ok());
+        let known = self.named().and_then(|named| named.all().ok());
         known.is_some_and(|known| {
             let mut tokens = known.iter();
             tokens.any(|known| known.id == token && !known.has_expired(now))
@@ -183,7 +192,7 @@ impl Gate {
         let Some(token) = &principal.token else {
             return true;
         };
-        let known = self.tokens.as_ref().and_then(|(_, named)| named.all().ok());
+        let known = self.named().and_then(|named| named.all().ok());
         known.is_some_and(|known| known.contains(token.as_ref())) && !token.has_expired(now)
     }
 }

@@ -234,19 +234,25 @@ impl NamedTokens {
         Ok((made, secret))
     }
 
-    /// Takes back the token called `name`.
+    /// Takes back the token called `name`, and with it what its holder handed out.
     ///
     /// # Errors
     /// If there is none, or the file cannot be written.
     pub fn revoke(&self, name: &str) -> Result<(), TokenError> {
         self.change(|Stored { tokens, .. }| {
-            let before = tokens.len();
-            tokens.retain(|token| token.name != name);
-            if tokens.len() == before {
-                Err(TokenError::NoSuchToken)
-            } else {
-                Ok(())
+            let named = tokens.iter().filter(|token| token.name == name);
+            let gone: Vec<_> = named.cloned().collect();
+            if gone.is_empty() {
+                return Err(TokenError::NoSuchToken);
             }
+            // A browser's token is only one door of its maker, who stays.
+            let is_maker = |gone: &NamedToken, token: &NamedToken| {
+                !gone.is_login && gone.principal() == token.maker
+            };
+            tokens.retain(|token| {
+                token.name != name && !gone.iter().any(|gone| is_maker(gone, token))
+            });
+            Ok(())
         })
     }
 
@@ -264,6 +270,10 @@ impl NamedTokens {
         };
         let changed = change(&mut stored)?;
         let text = serde_json::to_string_pretty(&stored).map_err(io::Error::from)?;
+        // What would not be read again would lock everybody out.
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(TokenError::Full);
+        }
         let temporary = self.path.with_file_name(".tokens.json");
         let mut file = private(&temporary)?;
         file.set_len(0)?;
@@ -383,6 +393,19 @@ mod tests {
         assert!(tokens.find(secret.reveal(), Timestamp(1_010.0)).is_none());
         let (second, _) = tokens.create(new("guest"), Timestamp(1_010.0)).unwrap();
         assert_ne!(first.principal(), second.principal());
+    }
+
+    #[test]
+    fn the_file_never_grows_beyond_what_is_read_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let tokens = NamedTokens::of(directory.path());
+        let (made, secret) = tokens.create(new("laptop"), NOW).unwrap();
+        let refused = tokens.change(|stored| {
+            stored.tokens.extend(vec![made.clone(); 40_000]);
+            Ok(())
+        });
+        assert!(matches!(refused, Err(TokenError::Full)));
+        assert_eq!(tokens.find(secret.reveal(), NOW), Some(made));
     }
 
     #[test]

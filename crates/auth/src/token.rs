@@ -34,6 +34,9 @@ pub enum TokenError {
     /// Nothing to revoke.
     #[error("there is no token of that name")]
     NoSuchToken,
+    /// Nothing more fits into the file.
+    #[error("there are too many tokens; revoke some")]
+    Full,
     /// The system gave no random numbers.
     #[error("no random numbers for a token")]
     NoEntropy,

@@ -3,11 +3,11 @@
 
 mod bridge;
 
-use std::io::{BufReader, stdin, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use auth::{Door, Gate};
+use server::transport::stdio::{self, LineReader, LineWriter};
 
 use crate::args::AcpArgs;
 use crate::engine;
@@ -29,15 +29,13 @@ pub(crate) async fn run(args: &AcpArgs, settings: &Settings) -> anyhow::Result<E
     }
     let running = engine::start(settings, Gate::this_process_only(), Door::default(), &[]).await?;
     tokio::spawn(trim::once_started());
-    let input = BufReader::with_capacity(READ_BYTES, stdin());
+    let input = LineReader::stdin(settings.limits.line_bytes_max)?;
+    let output = LineWriter::stdout()?;
     let mut stop = signals::Stop::listen()?;
     tokio::select! {
-        served = server::transport::stdio::serve(&running.service, input, stdout()) => served?,
+        served = stdio::serve(&running.service, input, output) => served?,
         () = stop.asked() => {}
     }
     running.service.shut_down_within(Duration::ZERO).await;
     Ok(Exit::Success.into())
 }
-
-/// Bytes read from stdin at once.
-pub(crate) const READ_BYTES: usize = 64 * 1024;

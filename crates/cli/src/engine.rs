@@ -81,6 +81,7 @@ pub(crate) async fn start(
         slots: server::Slots::new(&settings.limits),
         closing: CancellationToken::new(),
         remotes: server::Remotes::default(),
+        roster: server::Roster::default(),
         connections: TaskTracker::new(),
     };
     // What Ollama has is on offer as soon as it answers; nobody waits for that.

@@ -4,7 +4,7 @@ pub(crate) mod announcement;
 mod descriptors;
 mod idle;
 
-use std::io::{self, BufReader, IsTerminal as _, Write, stderr, stdin, stdout};
+use std::io::{self, IsTerminal as _, Write, stderr, stdout};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use auth::{Door, Gate, NamedTokens};
 use domain::clock::Timestamp;
 use serde_json::{Value, json};
 use server::http::{Listening, Tls, UnixDoor};
+use server::transport::stdio::{LineReader, LineWriter};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
@@ -63,10 +64,11 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     }
     if args.stdio {
         let service = Arc::clone(&service);
+        let input = LineReader::stdin(settings.limits.line_bytes_max)?;
+        let output = LineWriter::stdout()?;
         tokio::spawn(async move {
-            let input = BufReader::new(stdin());
             // The process itself is always admitted; the end of its input only detaches it.
-            let _ = server::transport::stdio::serve(&service, input, stdout()).await;
+            let _ = server::transport::stdio::serve(&service, input, output).await;
         });
     }
     let idle_max = args.end_when_idle.then_some(settings.limits.spawned_idle);

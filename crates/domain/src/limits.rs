@@ -91,7 +91,8 @@ pub const WAITING_STREAMS_MAX: usize = 16;
 /// Prompts that may wait behind a running turn.
 pub const QUEUED_PROMPTS_MAX: usize = 16;
 
-/// Ended prompts whose `promptId` is remembered in memory; older ones are found in the journal.
+/// Prompts of a session whose `promptId` is remembered: a request is sent again soon or never, and
+/// each takes about 200 bytes while the session is in memory. One that is older prompts anew.
 pub const PROMPT_IDS_REMEMBERED_MAX: usize = 1_024;
 
 /// Ends of turns that a session remembers to go back to; eight bytes each, and nobody undoes more.
@@ -109,6 +110,12 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// A conversation larger than this is read from the journal for each model call instead of kept:
 /// four times what the largest windows of today hold.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Threads that wait for the disk: more would not make it faster.
+pub const DISK_THREADS_MAX: usize = 32;
+
+/// How long such a thread waits for work before it ends; a new one takes a tenth of a millisecond.
+pub const DISK_THREAD_IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// How long after a turn a session keeps its conversation and newest events in memory: a person
 /// who goes on does so by then, and ten thousand idle sessions must not hold theirs for ever.

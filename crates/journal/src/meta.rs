@@ -46,6 +46,8 @@ pub struct Meta {
     pub turns: u64,
     /// Tokens read and written by all model calls.
     pub tokens: u64,
+    /// What they cost in billionths of a US dollar, as far as prices are known.
+    pub cost_nano_usd: Option<u64>,
     /// Whether a turn was started and has no end: it runs, or its process died.
     pub turn_open: bool,
     /// Questions to a person that were asked and not answered.
@@ -68,6 +70,7 @@ impl Meta {
             model: None,
             turns: 0,
             tokens: 0,
+            cost_nano_usd: None,
             turn_open: false,
             questions_open: 0,
         }
@@ -104,6 +107,10 @@ impl Meta {
                 let usage = &recorded.usage;
                 let used = usage.input_tokens.saturating_add(usage.output_tokens);
                 self.tokens = self.tokens.saturating_add(used);
+                if let Some(cost) = usage.cost_nano_usd {
+                    let before = self.cost_nano_usd.unwrap_or(0);
+                    self.cost_nano_usd = Some(before.saturating_add(cost));
+                }
             }
             Event::TurnStarted(_) => {
                 self.turns += 1;
@@ -227,6 +234,7 @@ pub(crate) fn save(
         model: meta.model.clone(),
         turns: meta.turns,
         tokens: meta.tokens,
+        cost_nano_usd: meta.cost_nano_usd,
         turn_open: meta.turn_open,
         questions_open: meta.questions_open,
         bytes,
@@ -262,6 +270,9 @@ struct Cache {
     // A cache of before these were counted lacks them, and is made anew from the events.
     turns: u64,
     tokens: u64,
+    // Written also when nothing is known, so that a cache without it is made anew as well.
+    #[serde(deserialize_with = "Option::deserialize")]
+    cost_nano_usd: Option<u64>,
     turn_open: bool,
     questions_open: u64,
     bytes: u64,
@@ -296,6 +307,7 @@ fn read_cache(dir: &SessionDir) -> Option<(Meta, Place)> {
         model: cache.model,
         turns: cache.turns,
         tokens: cache.tokens,
+        cost_nano_usd: cache.cost_nano_usd,
         turn_open: cache.turn_open,
         questions_open: cache.questions_open,
     };

@@ -30,7 +30,7 @@ impl Servers {
     /// # Errors
     /// If it cannot be forgotten.
     pub async fn logout(&self, server: &ToolServer) -> Result<LoggedOut, LoginError> {
-        Ok(self.account_or_not(server)?.logout().await?)
+        self.account_or_not(server)?.logout().await
     }
 
     /// Whether `server` has said that it wants a login, or a better one than it got.

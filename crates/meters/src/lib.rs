@@ -15,6 +15,7 @@ mod timers;
 mod tests;
 
 pub use numbers::{Counter, Gauge, Held, Histogram, Per};
+pub use process::Process;
 pub use text::render;
 pub use timers::{ModelCall, QueuedBytes, SessionSeen, ToolRun, tool_answered, tool_denied};
 
@@ -43,6 +44,9 @@ pub static SESSIONS: Per<Phase, Gauge, { Phase::COUNT }> = Per::gauges();
 
 /// Turns that ended.
 pub static TURNS: Counters<TurnOutcome, { TurnOutcome::COUNT }> = Per::counters();
+
+/// Events that were stored.
+pub static EVENTS: Counter = Counter::new();
 
 /// How long turns took.
 pub static TURN_TIME: Histogram = Histogram::new();

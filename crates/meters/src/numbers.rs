@@ -22,6 +22,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts so many at once.
+    pub fn add(&self, amount: usize) {
+        self.0.fetch_add(amount as u64, Ordering::Relaxed);
+    }
+
     /// How many there were.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -176,6 +181,11 @@ impl<L: Label, const N: usize> Per<L, Counter, N> {
     #[must_use]
     pub const fn counters() -> Self {
         Self::new([const { Counter::new() }; N])
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> u64 {
+        self.numbers.iter().map(Counter::value).sum()
     }
 }
 

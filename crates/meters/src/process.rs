@@ -10,18 +10,27 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// One look at the process.
 #[derive(Debug, Default)]
-pub(crate) struct Process {
-    pub(crate) resident_bytes: Option<f64>,
-    pub(crate) cpu_seconds: Option<f64>,
-    pub(crate) uptime_seconds: Option<f64>,
-    pub(crate) start_seconds: Option<f64>,
-    pub(crate) fds: Option<f64>,
-    pub(crate) fds_max: Option<f64>,
-    pub(crate) threads: Option<f64>,
+pub struct Process {
+    /// Memory in use.
+    pub resident_bytes: Option<f64>,
+    /// Processor time used.
+    pub cpu_seconds: Option<f64>,
+    /// How long it has run.
+    pub uptime_seconds: Option<f64>,
+    /// When it started, since 1970.
+    pub start_seconds: Option<f64>,
+    /// Descriptors in use.
+    pub fds: Option<f64>,
+    /// Descriptors it may use.
+    pub fds_max: Option<f64>,
+    /// Threads.
+    pub threads: Option<f64>,
 }
 
 impl Process {
-    pub(crate) fn now() -> Self {
+    /// Looks. Reads a few files, which may take a moment.
+    #[must_use]
+    pub fn now() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();

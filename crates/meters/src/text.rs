@@ -49,6 +49,8 @@ fn work(text: &mut Text) {
     text.gauges("fastness_sessions", help, "state", &crate::SESSIONS);
     let (name, help) = ("fastness_turns_total", "Turns that ended.");
     text.counters(name, help, "outcome", &crate::TURNS);
+    let (name, help) = ("fastness_events_total", "Events that were stored.");
+    text.counter(name, help, &crate::EVENTS);
     let (name, help) = ("fastness_turn_duration_seconds", "How long turns took.");
     text.histogram(name, help, &crate::TURN_TIME);
     text.head(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use auth::Principal;
 use bytes::Bytes;
 use domain::{ConnectionId, SessionId, TraceParent};
-use meters::label::Ignored;
+use meters::label::{Ignored, Label as _};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use wire::acp::{self, ClientCapabilities, ClientMessage};
 use wire::rpc::{self, Incoming, RequestId, RpcError};
 
+use crate::roster::Listed;
 use crate::service::Service;
 
 mod access;
@@ -35,7 +36,7 @@ mod requests;
 mod route;
 mod servers;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod waiting;
 
 use access::{Access, Caller};
@@ -124,7 +125,11 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         trace,
     } = opening;
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let _counted = access::arrived(reach, &lanes);
+    let transport = access::transport_of(reach, &lanes);
+    let _counted = access::arrived(transport);
+    let listed = service
+        .roster
+        .list(&id, transport.name(), (&principal, &lanes));
     tracing::info!(connection = %id, principal = principal.id().as_str(), "connected");
     let caller = Caller {
         connection: id.clone(),
@@ -152,6 +157,7 @@ pub(crate) async fn serve<S: Source>(service: Arc<Service>, opening: Opening<S>)
         trace,
         held: Held::default(),
         is_over: false,
+        listed,
         service,
         responses_ignored: 0,
     };
@@ -213,6 +219,8 @@ struct Connection {
     held: Held,
     /// Nothing more is to be done for this client.
     is_over: bool,
+    /// That it is shown among those who are connected.
+    listed: Listed,
     responses_ignored: u64,
 }
 
@@ -228,6 +236,7 @@ impl Connection {
                 self.on_inbound(held);
                 continue;
             }
+            self.listed.has_sessions(self.attachments.len());
             let (late, late_code) = self.deadline();
             tokio::select! {
                 biased;

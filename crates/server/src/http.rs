@@ -17,6 +17,7 @@ mod farewell;
 mod listen;
 pub(crate) mod login;
 mod metrics_route;
+mod page;
 mod pulse;
 mod routes;
 mod sniff;
@@ -24,6 +25,8 @@ mod socket;
 mod tls;
 mod tui;
 mod unix;
+
+pub(crate) use pulse::Progress;
 
 pub use listen::{Listening, bind, serve};
 pub use tls::{Tls, TlsError};

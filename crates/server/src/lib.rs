@@ -6,10 +6,12 @@
 mod connection;
 pub mod http;
 mod rest;
+mod roster;
 mod service;
 mod slots;
 pub mod transport;
 
+pub use roster::Roster;
 pub use service::Service;
 pub use slots::Slots;
 pub use transport::streamable::Remotes;

@@ -10,13 +10,18 @@
 )]
 
 mod about;
+mod changes;
 mod events;
+mod files;
 mod openapi;
 mod permissions;
 mod prompts;
 mod reading;
+mod server_view;
 mod sessions;
 mod shapes;
+mod shares;
+mod sse;
 mod stream;
 
 use std::sync::Arc;
@@ -58,6 +63,7 @@ const DELETE: MethodFilter = MethodFilter::DELETE;
 const ROUTES: &[Route] = &[
     route(POST, "/sessions", |m| on(m, sessions::create)),
     route(GET, "/sessions", |m| on(m, sessions::list)),
+    route(GET, "/sessions/changes", |m| on(m, changes::changes)),
     route(GET, "/sessions/{id}", |m| on(m, sessions::one)),
     route(PATCH, "/sessions/{id}", |m| on(m, sessions::change)),
     route(DELETE, "/sessions/{id}", |m| on(m, sessions::delete)),
@@ -66,9 +72,16 @@ const ROUTES: &[Route] = &[
     route(GET, "/sessions/{id}/stream", |m| on(m, stream::stream)),
     route(POST, "/sessions/{id}/prompts", |m| on(m, prompts::prompt)),
     route(POST, "/sessions/{id}/cancel", |m| on(m, prompts::cancel)),
+    route(POST, "/sessions/{id}/share", |m| on(m, shares::share)),
+    route(GET, "/sessions/{id}/shares", |m| on(m, shares::list)),
+    route(DELETE, "/sessions/{id}/shares/{shareId}", |m| {
+        on(m, shares::end)
+    }),
+    route(GET, "/sessions/{id}/files", |m| on(m, files::files)),
     route(GET, "/permissions", |m| on(m, permissions::list)),
     route(POST, "/permissions/{id}", |m| on(m, permissions::answer)),
     route(GET, "/usage", |m| on(m, about::usage)),
+    route(GET, "/server", |m| on(m, server_view::server)),
     route(GET, "/info", |m| on(m, about::info)),
     route(GET, "/openapi.json", |m| on(m, openapi::openapi)),
 ];

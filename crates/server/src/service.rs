@@ -4,14 +4,15 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use auth::{Credential, Door, Gate, Principal, Unauthorized};
-use domain::Limits;
 use domain::clock::Timestamp;
+use domain::{FailureKind, Limits, SessionId};
 use session::{Catalog, Config, ModelOption, Sessions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::acp::{ModelChoice, Settings};
 
+use crate::roster::Roster;
 pub(crate) use crate::slots::Slot;
 use crate::slots::Slots;
 use crate::transport::streamable::Remotes;
@@ -40,6 +41,8 @@ pub struct Service {
     pub slots: Slots,
     /// Clients that come by single HTTP requests.
     pub remotes: Remotes,
+    /// Who is connected, to be shown.
+    pub roster: Roster,
     /// The connections, so that the process can wait for them.
     pub connections: TaskTracker,
 }
@@ -118,6 +121,30 @@ impl Service {
     /// Whether a principal that was admitted before would still be.
     pub(crate) fn still_admits(&self, principal: &Principal) -> bool {
         self.gate.still_admits(principal, Timestamp::now())
+    }
+
+    /// Deletes a session if it is the principal's, and what was handed out to look at it.
+    ///
+    /// # Errors
+    /// If it is there and theirs but cannot be deleted.
+    pub(crate) async fn delete_session(
+        &self,
+        principal: &Principal,
+        id: SessionId,
+    ) -> Result<(), FailureKind> {
+        self.sessions.delete(principal, id).await?;
+        // Of a stranger's session nothing was deleted; it keeps its shares.
+        if self.sessions.exists(id).await {
+            return Ok(());
+        }
+        let gate = Arc::clone(&self.gate);
+        let forgetting = tokio::task::spawn_blocking(move || gate.forget_shares(id)).await;
+        if !matches!(forgetting, Ok(Ok(()))) {
+            // They open nothing any more, and end by themselves.
+            meters::CLEANUP_FAILURES.count();
+            tracing::warn!(session = %id, "shares of a deleted session are still listed");
+        }
+        Ok(())
     }
 
     /// The models that sessions can choose, the process's own first.

@@ -276,6 +276,7 @@ impl SessionActor {
                 let config = state.map(|state| Config::of(state, &self.engine));
                 reply(config.ok_or(CommandError::Closed));
             }
+            Envelope::Roots { reply } => reply(self.roots().ok_or(CommandError::Closed)),
             Envelope::Rewind { to, reply } => self.on_rewind(to, reply).await,
             Envelope::Answer {
                 question,

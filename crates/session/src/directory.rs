@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::actor::{Birth, SessionActor};
+use crate::changes::Board;
 use crate::family::{ChildBirth, GuardReply, Guarded};
 use crate::handle::{
     AttachError, AttachReply, Attached, CommandError, DeleteReply, Entrance, Envelope, From,
@@ -80,6 +81,7 @@ pub struct Sessions {
     pub(crate) store: FileStore,
     limits: Arc<Limits>,
     standing: Standing,
+    board: Arc<Board>,
 }
 
 impl Sessions {
@@ -89,8 +91,10 @@ impl Sessions {
         let (requests, inbox) = mpsc::channel(MAILBOX_COMMANDS_MAX);
         let store = engine.store.clone();
         let limits = Arc::new(engine.limits.clone());
+        let board = Arc::new(Board::default());
         let link = DirectoryLink {
             requests: requests.clone(),
+            board: Arc::clone(&board),
         };
         let directory = Directory {
             engine: Arc::new(engine),
@@ -105,6 +109,7 @@ impl Sessions {
             store,
             limits,
             standing: Standing::default(),
+            board,
         }
     }
 
@@ -148,6 +153,7 @@ impl Sessions {
     pub async fn delete(&self, principal: &Principal, id: SessionId) -> Result<(), FailureKind> {
         let link = DirectoryLink {
             requests: self.requests.clone(),
+            board: Arc::clone(&self.board),
         };
         link.delete(id, principal.id().clone()).await
     }
@@ -190,6 +196,11 @@ impl Sessions {
         }
     }
 
+    /// Where sessions are put that have changed.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
     async fn ask(
         &self,
         request: Request,
@@ -207,6 +218,8 @@ impl Sessions {
 #[derive(Clone)]
 pub(crate) struct DirectoryLink {
     requests: mpsc::Sender<Request>,
+    /// Where a session says that it has changed.
+    pub(crate) board: Arc<Board>,
 }
 
 impl DirectoryLink {

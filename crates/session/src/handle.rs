@@ -5,8 +5,8 @@ mod envelope;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use agent::ProjectView;
 use agent::client_side::ClientSide;
+use agent::{ProjectView, Roots};
 use auth::{Line, Principal, Scope, Secret};
 use domain::event::SessionUpdated;
 use domain::ids::PermissionId;
@@ -381,6 +381,11 @@ impl SessionHandle {
     /// Asks what is set.
     pub fn config(&self, reply: Reply<Result<Config, CommandError>>) {
         self.send(Envelope::Config { reply });
+    }
+
+    /// Asks which directories it may touch.
+    pub fn roots(&self, reply: Reply<Result<Roots, CommandError>>) {
+        self.send(Envelope::Roots { reply });
     }
 
     /// Undoes everything after the turn that ended at, or last before, `to`. Refused while a turn

@@ -11,8 +11,10 @@
 
 mod actor;
 mod attach;
+pub mod changes;
 mod delegate;
 pub mod directory;
+pub mod disk_threads;
 mod family;
 mod feed;
 pub mod handle;
@@ -28,8 +30,10 @@ pub mod subscription;
 pub use actor::adopt_traces_with;
 pub use agent::project::Project;
 pub use agent::{
-    Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, client_side, library,
+    Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, Roots, client_side,
+    file_names, library,
 };
+pub use changes::{Changed, Changes, FellBehind};
 pub use directory::{Engine, NewSession, Sessions};
 pub use handle::{
     Accepted, Answer, AttachError, Attached, CommandError, Config, Entrance, From, Label, Prompt,

@@ -35,7 +35,7 @@ pub struct Glance {
 
 impl Glance {
     /// A session that is on disk only: nothing of it runs, whatever it was doing.
-    fn at_rest(meta: Meta) -> Self {
+    pub(crate) fn at_rest(meta: Meta) -> Self {
         Self {
             meta,
             questions: Vec::new(),
@@ -129,6 +129,13 @@ impl Sessions {
         };
         let may_enter = principal.may_enter(id, &glance.meta.owner);
         may_enter.then_some(glance).ok_or(AttachError::NotFound)
+    }
+
+    /// Whether there is such a session, whoever's it is.
+    pub async fn exists(&self, id: SessionId) -> bool {
+        let store = self.store.clone();
+        let looking = blocking(move || Ok(store.exists(id)));
+        looking.await.unwrap_or(true)
     }
 
     /// The sessions the principal may enter, newest first.
@@ -227,7 +234,12 @@ impl Sessions {
         );
         let forked = blocking(move || store.fork(id, at, to, &owner, Timestamp::now())).await;
         match forked {
-            Ok(meta) => Ok(Glance::at_rest(meta)),
+            Ok(meta) => {
+                let glance = Glance::at_rest(meta);
+                let shown = Arc::new(Mutex::new(Some(glance.clone())));
+                self.board().changed(&glance.meta, &shown);
+                Ok(glance)
+            }
             Err(StoreError::NoFork { .. }) => Err(ForkError::NoFork),
             Err(error) => Err(failed(&error).into()),
         }

@@ -26,6 +26,8 @@ pub enum Peer {
     McpConformance,
     /// The tester of REST `schemathesis`, a Python package in its `site`.
     Schemathesis,
+    /// A driver of the browser, for the web page.
+    Page,
 }
 
 impl Peer {
@@ -42,6 +44,7 @@ impl Peer {
             Self::McpPython => "mcp-python",
             Self::McpConformance => "mcp-conformance",
             Self::Schemathesis => "schemathesis",
+            Self::Page => "page",
         }
     }
 }

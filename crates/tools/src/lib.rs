@@ -13,6 +13,7 @@ pub mod asks;
 mod builtin;
 pub mod client_side;
 mod diff;
+pub mod file_names;
 pub mod instructions;
 pub mod library;
 pub mod lsp;

@@ -271,6 +271,9 @@ async fn a_01_strangers_cannot_tell_your_sessions_from_none() {
         ("POST", "/fork", json!({"at": 1})),
         ("POST", "/prompts", json!({"prompt": "hello"})),
         ("POST", "/cancel", json!(null)),
+        ("POST", "/share", json!({})),
+        ("GET", "/shares", json!(null)),
+        ("DELETE", "/shares/x", json!(null)),
     ];
     for (method, path, body) in paths {
         let mut refusals = Vec::new();
@@ -301,6 +304,9 @@ async fn an_observer_sees_and_cannot_act() {
         ("PATCH", format!("/sessions/{id}"), json!({"title": "x"})),
         ("DELETE", format!("/sessions/{id}"), json!({})),
         ("POST", format!("/sessions/{id}/fork"), json!({"at": 1})),
+        ("POST", format!("/sessions/{id}/share"), json!({})),
+        ("GET", format!("/sessions/{id}/shares"), json!({})),
+        ("DELETE", format!("/sessions/{id}/shares/x"), json!({})),
         (
             "POST",
             format!("/sessions/{id}/prompts"),
@@ -329,6 +335,7 @@ async fn c_3_every_route_refuses_what_it_does_not_take() {
         ("POST", "/sessions".to_owned()),
         ("PATCH", format!("/sessions/{id}")),
         ("POST", format!("/sessions/{id}/fork")),
+        ("POST", format!("/sessions/{id}/share")),
         ("POST", format!("/sessions/{id}/prompts")),
         ("POST", format!("/sessions/{unknown}/prompts")),
         ("POST", "/permissions/none".to_owned()),

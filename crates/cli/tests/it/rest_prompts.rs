@@ -194,6 +194,39 @@ async fn what_waits_for_a_person_is_listed_and_answered_once() {
 }
 
 #[tokio::test]
+async fn a_question_of_the_agents_is_answered_in_ones_own_words() {
+    let script = Script::new()
+        .call([tool("ask_user", json!({"question": "What is it called?"}))])
+        .call([say("told: ${result}")]);
+    let server = serve(script).await;
+    let rest = Rest::of(&server);
+    let id = rest.session().await;
+    prompt(&rest, &id, "", "go").await.is(202);
+    until(&rest, &id, "waiting").await;
+    let open = rest.get("/permissions").await.is(200);
+    let asked = &open["permissions"][0];
+    assert_eq!(
+        (&asked["kind"], &asked["title"]),
+        (&json!("question"), &json!("What is it called?"))
+    );
+    let path = format!("/permissions/{}", asked["id"].as_str().unwrap());
+    let observer = token(server.home(), &["looker", "--scope", "observe"]).await;
+    let observer = Rest::with(&server, &observer);
+    let said = observer.post(&path, &json!({"text": "x"})).await;
+    said.is_refused(403, "forbidden_scope");
+    let both = json!({"text": "Rosebud", "optionId": "reject_once"});
+    let said = rest.post(&path, &both).await;
+    said.is_refused(400, "invalid_request");
+    rest.post(&path, &json!({"text": "Rosebud"})).await.is(204);
+    until(&rest, &id, "idle").await;
+    let events = server.home().events(&id);
+    let said = events
+        .iter()
+        .find(|event| event["type"] == "assistant.message");
+    assert_eq!(said.unwrap()["text"], "told: Rosebud");
+}
+
+#[tokio::test]
 async fn an_acp_client_sees_what_was_prompted_by_rest() {
     let server = serve_with(echo(), &[("FASTNESS_GREETING", "false")]).await;
     let rest = Rest::of(&server);

@@ -1,9 +1,9 @@
 //! REST: a session followed as server-sent events, left and taken up again.
 
 use serde_json::{Value, json};
-use testkit::Program;
 use testkit::raw::EventStream;
 use testkit::script::{Script, say, stream, tool};
+use testkit::{AcpClient, Program};
 use wire::sse::SseEvent;
 
 use crate::identity::token;
@@ -131,6 +131,43 @@ async fn a_reader_that_is_ahead_of_the_journal_is_told_to_start_over() {
     let seen = to_the_end(&mut events).await;
     let said: String = seen.iter().filter_map(text_of).collect();
     assert_eq!(said, "you said hi");
+}
+
+#[tokio::test]
+async fn a_reader_is_told_to_drop_what_was_undone_and_one_that_comes_later_never_sees_it() {
+    let server = serve_with(echo(), &quiet()).await;
+    let rest = Rest::of(&server);
+    let id = rest.session().await;
+    let mut live = follow(&server, &id, "?after=0", "").await;
+    prompt(&rest, &id, "keep").await;
+    to_the_end(&mut live).await;
+    let end = server.home().events(&id).len();
+    prompt(&rest, &id, "undo").await;
+    to_the_end(&mut live).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.load_session(&id).await.unwrap();
+    let rewind = json!({"sessionId": id, "to": end});
+    client
+        .call("_fastness/session/rewind", rewind)
+        .await
+        .unwrap();
+    let resync = loop {
+        let event = live.next_event().await.unwrap();
+        if is(&event, "resync") {
+            break event;
+        }
+    };
+    assert_eq!(data(&resync), json!({"from": end + 1, "epoch": 0}));
+    // Its place is after the rewind: whoever comes back from there is told nothing anew.
+    let place = resync.id.clone().unwrap();
+    prompt(&rest, &id, "more").await;
+    let live = to_the_end(&mut live).await;
+    let mut back = follow(&server, &id, &format!("?after={place}"), "").await;
+    let back = to_the_end(&mut back).await;
+    for seen in [&live, &back] {
+        let said: String = seen.iter().filter_map(text_of).collect();
+        assert_eq!(said, "you said more");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! HTTP itself: headers and requests that never end, are too many, or mean two things.
 
-use testkit::raw::{address, authorized, connect, ended, read_answer, request};
+use serde_json::Value;
+use testkit::raw::{HttpAnswer, address, authorized, connect, ended, read_answer, request};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::{echo, serve, serve_with};
@@ -46,6 +47,14 @@ async fn an_idle_keep_alive_connection_is_closed() {
     ended(&mut stream).await;
 }
 
+/// What is no request gets an answer like any other refusal.
+fn says_why(refused: &HttpAnswer, error: &str) {
+    assert_eq!(refused.header("content-type"), Some("application/json"));
+    let body: Value = serde_json::from_str(&refused.body).unwrap_or_default();
+    assert_eq!(body["error"], error, "{refused}");
+    assert!(body["message"].is_string() && body["requestId"].is_string());
+}
+
 #[tokio::test]
 async fn too_many_or_too_long_headers_are_refused_with_431() {
     let server = serve(echo()).await;
@@ -54,6 +63,7 @@ async fn too_many_or_too_long_headers_are_refused_with_431() {
     for headers in [many, long] {
         let refused = request(&server, authorized(&server, "GET", "/acp", &headers)).await;
         assert_eq!(refused.status, 431, "{refused}");
+        says_why(&refused, "headers_too_large");
     }
     let line = format!("/{}", "y".repeat(1_000_000));
     let refused = request(&server, authorized(&server, "GET", &line, "")).await;
@@ -78,6 +88,7 @@ async fn requests_that_two_parsers_read_differently_are_refused() {
     ] {
         let refused = request(&server, authorized(&server, "POST", "/acp", headers)).await;
         assert_eq!(refused.status, 400, "{headers:?}: {refused}");
+        says_why(&refused, "invalid_request");
     }
     for line in [
         "GET",
@@ -88,6 +99,7 @@ async fn requests_that_two_parsers_read_differently_are_refused() {
     ] {
         let refused = request(&server, format!("{line}\r\nhost: x\r\n\r\n")).await;
         assert_eq!(refused.status, 400, "{line:?}: {refused}");
+        says_why(&refused, "invalid_request");
     }
 }
 

@@ -41,3 +41,44 @@ pub const TITLE_BYTES_MAX: usize = 1024;
 
 /// Longest time one REST request may wait for its turn to end: proxies give up soon after.
 pub const PREFER_WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// Ways to look at one session that its owner may have handed out at once: a team, not a public.
+pub const SHARES_PER_SESSION_MAX: usize = 16;
+
+/// The same for all sessions of one owner: the file that holds them is read whole.
+pub const SHARES_PER_OWNER_MAX: usize = 256;
+
+/// How long a share is good unless said otherwise: until the same time tomorrow.
+pub const SHARE_TIME: Duration = Duration::from_secs(24 * 3_600);
+
+/// Longest time a share is good: what lasts longer is a token that somebody looks after.
+pub const SHARE_TIME_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// Sessions that one reader of a live list may be behind by; further behind it gets a list anew.
+/// Each takes about 50 bytes while it waits.
+pub const CHANGED_SESSIONS_MAX: usize = 4_096;
+
+/// Sessions that one event of a live list tells of: about 50 KB, which a page draws at once.
+pub const CHANGES_PER_EVENT_MAX: usize = 128;
+
+/// Shortest time between two events of a live list: no eye needs more, and a session that streams
+/// changes far more often.
+pub const CHANGES_EVERY: Duration = Duration::from_millis(250);
+
+/// Names of files that are offered for what was typed: more than fit a screen.
+pub const FILE_NAMES_MAX: usize = 100;
+
+/// Names of files that are offered unless said otherwise.
+pub const FILE_NAMES: usize = 20;
+
+/// Bytes of what was typed of a file's name: paths are seldom longer.
+pub const FILE_QUERY_BYTES_MAX: usize = 256;
+
+/// How long names of files are looked for: somebody is typing.
+pub const FILE_NAMES_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Files that are looked at for names: a large repository; what lies beyond is not offered.
+pub const FILES_LOOKED_AT_MAX: usize = 200_000;
+
+/// Connections that are shown one by one, those with most waiting first; all are counted.
+pub const CONNECTIONS_SHOWN_MAX: usize = 200;

@@ -102,13 +102,17 @@ pub(super) fn refused(error: &RpcError) -> Reason {
     reason
 }
 
-/// Counts a client as connected for as long as the answer lives.
-pub(super) fn arrived(reach: Reach, lanes: &Lanes) -> meters::Held {
-    let transport = match (reach, lanes) {
+/// How a client is connected.
+pub(super) fn transport_of(reach: Reach, lanes: &Lanes) -> Transport {
+    match (reach, lanes) {
         (Reach::Local, _) => Transport::Stdio,
         (Reach::Network, Lanes::One(_)) => Transport::WebSocket,
         (Reach::Network, Lanes::Split(_)) => Transport::Http,
-    };
+    }
+}
+
+/// Counts a client as connected for as long as the answer lives.
+pub(super) fn arrived(transport: Transport) -> meters::Held {
     meters::CONNECTIONS_EVER.of(transport).count();
     meters::CONNECTIONS.of(transport).hold()
 }

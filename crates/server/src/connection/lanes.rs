@@ -46,6 +46,22 @@ impl Lanes {
         }
     }
 
+    /// Bytes that wait for the client.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        match self {
+            Self::One(outbox) => outbox.queued_bytes(),
+            Self::Split(split) => {
+                let of_sessions = split
+                    .lock()
+                    .values()
+                    .map(Outbox::stream_bytes)
+                    .sum::<usize>();
+                // Answers are counted together, whichever lane they are in.
+                split.main.queued_bytes() + of_sessions
+            }
+        }
+    }
+
     /// A session has ended here; its lane is not needed unless somebody reads it.
     pub(crate) fn forget(&self, session: SessionId) {
         if let Self::Split(split) = self {

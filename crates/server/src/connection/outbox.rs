@@ -233,6 +233,16 @@ impl Outbox {
             || self.queue().closed.is_some()
     }
 
+    /// Bytes that wait for the client: of streams here, and of its answers wherever they are.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.stream_bytes() + self.inner.answers.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of streams that wait here.
+    pub(crate) fn stream_bytes(&self) -> usize {
+        self.queue().stream_bytes
+    }
+
     /// Hands as many frames to `each` as are written at once.
     fn take(&self, mut each: impl FnMut(&mut Queue, Queued)) -> Taken {
         let mut queue = self.queue();

@@ -312,7 +312,7 @@ impl Connection {
         let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
         let principal = self.principal.clone();
         self.service.connections.spawn(async move {
-            match service.sessions.delete(&principal, session).await {
+            match service.delete_session(&principal, session).await {
                 Ok(()) => answers.result(&id, &acp::empty_result()),
                 Err(kind) => answers.error(&id, RpcError::turn_failed(&storage_error(kind))),
             }

@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::lanes::Lanes;
 use super::outbox::{Frame, Gone, Next, Outbox};
 use super::{Inbound, Opening, Reach, Source, serve};
+use crate::roster::Roster;
 use crate::service::Service;
 use crate::slots::Slots;
 use crate::transport::streamable::Remotes;
@@ -32,7 +33,7 @@ impl Provider for NoModel {
 }
 
 /// A service with room for one client.
-fn service() -> Service {
+pub(crate) fn service() -> Service {
     let limits = Limits {
         connections_max: 1,
         ..Limits::default()
@@ -65,6 +66,7 @@ fn service() -> Service {
         tokens_changed: tokio::sync::watch::Sender::new(()),
         closing: CancellationToken::new(),
         remotes: Remotes::default(),
+        roster: Roster::default(),
         connections: TaskTracker::new(),
     }
 }

@@ -16,10 +16,11 @@ use wire::rpc::{self, Incoming, Refusal};
 use super::admission;
 use super::answer::{not_found, refusal};
 use super::body;
+use super::pulse::Progress;
 use crate::connection::lanes::Refused;
 use crate::service::Service;
 use crate::transport::streamable::{self, Overloaded, Remote};
-use crate::transport::websocket;
+use crate::transport::websocket::{self, Opened};
 
 const CONNECTION: &str = "acp-connection-id";
 const SESSION: &str = "acp-session-id";
@@ -31,13 +32,15 @@ const SESSION_NAME_BYTES_MAX: usize = 256;
 pub(super) async fn acp(
     State(service): State<Arc<Service>>,
     Extension(principal): Extension<Principal>,
+    Extension(progress): Extension<Progress>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     request: Request,
 ) -> Response {
     match *request.method() {
         Method::GET if request.headers().contains_key(header::UPGRADE) => {
             let trace = request.extensions().get().copied().map(Extension);
-            socket(State(service), Extension(principal), trace, upgrade).await
+            let (principal, progress) = (Extension(principal), Extension(progress));
+            socket(State(service), principal, progress, trace, upgrade).await
         }
         Method::GET => stream(&service, &principal, request.headers()),
         Method::POST => {
@@ -60,6 +63,7 @@ pub(super) async fn acp(
 pub(super) async fn socket(
     State(service): State<Arc<Service>>,
     Extension(principal): Extension<Principal>,
+    Extension(progress): Extension<Progress>,
     trace: Option<Extension<TraceParent>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
@@ -75,7 +79,12 @@ pub(super) async fn socket(
     let mut response = websocket::upgrade(
         service,
         principal,
-        (id, slot, trace.map(|Extension(trace)| trace)),
+        Opened {
+            id,
+            slot,
+            trace: trace.map(|Extension(trace)| trace),
+            progress,
+        },
         upgrade.protocols([admission::SUBPROTOCOL]),
     );
     if let Ok(named) = named {

@@ -100,7 +100,21 @@ fn check_door(service: &Service, request: &Request) -> Result<Origin, Turned> {
         .iter()
         .map(HeaderValue::as_bytes);
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    // A link on any site may lead to the page: it shows nothing to whoever has no token.
+    let site = site.filter(|_| !opens_page(request));
     service.door.check_origin(origins, site)
+}
+
+/// Whether a person goes to the page, in a window of its own.
+fn opens_page(request: &Request) -> bool {
+    let says = |name: &str, value: &[u8]| {
+        let mut named = request.headers().get_all(name).iter();
+        named.next().is_some_and(|said| said.as_bytes() == value) && named.next().is_none()
+    };
+    request.uri().path() == "/"
+        && matches!(*request.method(), Method::GET | Method::HEAD)
+        && says("sec-fetch-mode", b"navigate")
+        && says("sec-fetch-dest", b"document")
 }
 
 fn check_host(service: &Service, request: &Request) -> Result<(), Turned> {

@@ -26,14 +26,19 @@ pub(crate) fn refusal(status: StatusCode, error: &str, message: &str) -> Respons
 
 /// An answer in JSON.
 pub(crate) fn json_response(status: StatusCode, body: &serde_json::Value) -> Response {
+    json_text(status, body.to_string())
+}
+
+fn json_text(status: StatusCode, text: String) -> Response {
     let json = HeaderValue::from_static("application/json");
-    (status, [(header::CONTENT_TYPE, json)], body.to_string()).into_response()
+    (status, [(header::CONTENT_TYPE, json)], text).into_response()
 }
 
 /// An answer of a known shape in JSON.
 pub(crate) fn typed_response(status: StatusCode, body: &impl Serialize) -> Response {
-    match serde_json::to_value(body) {
-        Ok(body) => json_response(status, &body),
+    // Straight to text: an event may be long, and is stored as the text it is sent as.
+    match serde_json::to_string(body) {
+        Ok(text) => json_text(status, text),
         // Every shape of ours can be JSON.
         Err(error) => {
             tracing::error!(%error, "an answer could not be written");

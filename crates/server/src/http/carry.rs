@@ -49,6 +49,7 @@ impl hyper::service::Service<Request<Incoming>> for Door {
         let in_progress = self.pulse.begin();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(self.pulse.progress());
         let answering = self.router.call(request);
         Box::pin(async move {
             let wrap = |body| Answering {
@@ -103,9 +104,12 @@ async fn carry_http1(clock: Clock, socket: Beating, door: Door) -> End {
         return end;
     }
     match &end {
-        // Also after an error: hyper has answered it, and the answer must not be overtaken by a
-        // reset for what was not read.
-        End::Served(_) => farewell(socket.socket, b"").await,
+        // Also after an error: it is answered, and the answer must not be overtaken by a reset for
+        // what was not read.
+        End::Served(_) => {
+            let answer = socket.refused.map(no_request).unwrap_or_default();
+            farewell(socket.socket, answer.as_bytes()).await;
+        }
         End::TooSlow => {
             let message = "the request's headers did not come in time";
             let answer = farewell::plain(StatusCode::REQUEST_TIMEOUT, "request_timeout", message);
@@ -114,6 +118,19 @@ async fn carry_http1(clock: Clock, socket: Beating, door: Door) -> End {
         End::Idle | End::Stalled | End::Closed => {}
     }
     end
+}
+
+/// The answer to bytes that are no request.
+fn no_request(status: StatusCode) -> String {
+    let (error, message) = match status {
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (
+            "headers_too_large",
+            "the request's headers are too many or too long",
+        ),
+        StatusCode::URI_TOO_LONG => ("uri_too_long", "the request's path is too long"),
+        _ => ("invalid_request", "this is not a request as HTTP has them"),
+    };
+    farewell::plain(status, error, message)
 }
 
 async fn carry_http2(clock: Clock, socket: Beating, door: Door) -> End {

@@ -203,6 +203,7 @@ impl Edge {
                         socket,
                         sniffed,
                         pulse: Arc::default(),
+                        refused: None,
                         _permit: permit,
                     };
                     carry(service, router, (socket, protocol, peer)).await;

@@ -8,15 +8,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
+use axum::http::StatusCode;
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::{Instant, timeout};
 
 use super::sniff::Sniffed;
 use super::socket::Socket;
+
+/// How often within the stall time is looked whether the client has taken something.
+const LOOKS: u32 = 8;
 
 /// What a connection is doing, as an observer sees it. Two equal looks mean that nothing moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +87,11 @@ impl Pulse {
         }
     }
 
+    /// What can be seen of the writing alone.
+    pub(super) fn progress(self: &Arc<Self>) -> Progress {
+        Progress(Arc::clone(self))
+    }
+
     /// Returns when there is something new to see.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
@@ -109,6 +120,35 @@ impl Pulse {
         }
         if self.is_blocked.swap(is_blocked, Relaxed) != is_blocked {
             self.changed.notify_one();
+        }
+    }
+}
+
+/// How far the writing to a client has come, for who waits for it after this is a connection of
+/// requests no more.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress(Arc<Pulse>);
+
+impl Progress {
+    /// Waits for `sending` as long as the client takes something of it, however slowly; `None` once
+    /// it has taken nothing for the `stall` time.
+    pub(crate) async fn while_taken<T>(
+        &self,
+        stall: Duration,
+        sending: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut sending = std::pin::pin!(sending);
+        let writes = || self.0.written.load(Relaxed);
+        let (mut seen, mut since) = (writes(), Instant::now());
+        loop {
+            if let Ok(sent) = timeout(stall / LOOKS, &mut sending).await {
+                return Some(sent);
+            }
+            if writes() != seen {
+                (seen, since) = (writes(), Instant::now());
+            } else if since.elapsed() >= stall {
+                return None;
+            }
         }
     }
 }
@@ -155,7 +195,34 @@ pub(super) struct Beating {
     /// What was read already, until it is given on.
     pub(super) sniffed: Option<Sniffed>,
     pub(super) pulse: Arc<Pulse>,
+    /// With what hyper refused bytes that are no request. Its answer has no body; it is kept back,
+    /// so that whoever carries the connection can give one that has.
+    pub(super) refused: Option<StatusCode>,
     pub(super) _permit: OwnedSemaphorePermit,
+}
+
+impl Beating {
+    /// Whether `bytes` are hyper's own refusal, which is not sent.
+    fn keeps_back(&mut self, bytes: &[u8]) -> bool {
+        // While a request is being answered, what is written is its answer.
+        if self.pulse.open.load(Relaxed) > 0 {
+            return false;
+        }
+        let refused = bare_refusal(bytes);
+        self.refused = self.refused.or(refused);
+        refused.is_some()
+    }
+}
+
+/// The status of an answer that refuses and has no body. None of ours is like that.
+fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
+    let rest = bytes.strip_prefix(b"HTTP/1.1 4")?;
+    let head = std::str::from_utf8(rest.strip_suffix(b"\r\n\r\n")?).ok()?;
+    let mut lines = head.split("\r\n");
+    let status: u16 = lines.next()?.get(..2)?.parse().ok()?;
+    let is_bare = lines.any(|line| line.eq_ignore_ascii_case("content-length: 0"));
+    let status = StatusCode::from_u16(400 + status).ok()?;
+    is_bare.then_some(status)
 }
 
 impl AsyncRead for Beating {
@@ -185,6 +252,9 @@ impl AsyncWrite for Beating {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.keeps_back(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
         let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.pulse.wrote(&polled);
         polled
@@ -195,6 +265,11 @@ impl AsyncWrite for Beating {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let [only] = pieces
+            && self.keeps_back(only)
+        {
+            return Poll::Ready(Ok(only.len()));
+        }
         let polled = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
         self.pulse.wrote(&polled);
         polled
@@ -211,6 +286,61 @@ impl AsyncWrite for Beating {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.refused.is_some() {
+            // There is something to say yet.
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+
+    use super::{Pulse, bare_refusal};
+
+    const STALL: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_little_at_a_time_is_waited_for_and_who_takes_nothing_is_not() {
+        let pulse = Arc::new(Pulse::default());
+        let progress = pulse.progress();
+        let slowly = async {
+            for _ in 0..20 {
+                sleep(STALL * 9 / 10).await;
+                pulse.wrote(&Poll::Ready(()));
+            }
+        };
+        assert_eq!(progress.while_taken(STALL, slowly).await, Some(()));
+
+        let stopped = async {
+            pulse.wrote(&Poll::Ready(()));
+            sleep(STALL * 10).await;
+        };
+        let began = Instant::now();
+        assert_eq!(progress.while_taken(STALL, stopped).await, None);
+        assert!(began.elapsed() >= STALL && began.elapsed() < STALL * 3 / 2);
+    }
+
+    #[test]
+    fn only_a_refusal_without_a_body_is_kept_back() {
+        let refused = |text: &str| bare_refusal(text.as_bytes()).map(|status| status.as_u16());
+        let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(refused(bare), Some(431));
+        for other in [
+            "HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 02\r\n\r\n",
+            "HTTP/1.1 4",
+            "HTTP/1.1 4\r\n\r\n",
+            "",
+        ] {
+            assert_eq!(refused(other), None, "{other}");
+        }
     }
 }

@@ -18,6 +18,7 @@ use super::answer::{json_response, refusal};
 use super::echo::echo;
 use super::login::login;
 use super::metrics_route::metrics;
+use super::page;
 use super::tui::append_prompt;
 use crate::rest;
 use crate::service::Service;
@@ -25,6 +26,9 @@ use crate::service::Service;
 pub(super) fn router(service: Arc<Service>) -> Router {
     let admit = middleware::from_fn_with_state(Arc::clone(&service), admission::admit);
     let pass = middleware::from_fn_with_state(Arc::clone(&service), admission::pass);
+    let page = page::routes()
+        .method_not_allowed_fallback(other_method)
+        .layer(pass.clone());
     rest::routes()
         .route("/acp", any(acp))
         .route("/ws", get(socket))
@@ -39,6 +43,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
             "/api/v1/login",
             post(login).fallback(other_method).layer(pass),
         )
+        .merge(page)
         .route("/health", get(health))
         .route("/ready", get(ready))
         .layer(middleware::from_fn(access_log))

@@ -8,6 +8,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use domain::event::nano_usd;
 use domain::limits::{LIST_PAGE_MAX, PAGE_EVENTS_MAX, PREFER_WAIT_MAX, REST_BODY_BYTES_MAX};
 use session::Wanted;
 
@@ -33,8 +34,13 @@ pub(super) async fn usage(
         sessions: total.sessions + 1,
         turns: total.turns.saturating_add(glance.meta.turns),
         tokens: total.tokens.saturating_add(glance.meta.tokens),
+        cost_usd: None,
     };
-    let total = all.sessions.iter().fold(UsageTotal::default(), add);
+    let mut total = all.sessions.iter().fold(UsageTotal::default(), add);
+    let costs = all.sessions.iter();
+    let costs = costs.filter_map(|glance| glance.meta.cost_nano_usd);
+    let cost = costs.reduce(u64::saturating_add);
+    total.cost_usd = cost.map(nano_usd);
     Ok(typed_response(StatusCode::OK, &total))
 }
 

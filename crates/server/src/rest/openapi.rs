@@ -11,7 +11,9 @@ use utoipa::openapi::{
 use utoipa::{OpenApi as _, ToSchema as _};
 
 use super::shapes::Refusal;
-use super::{about, events, permissions, prompts, sessions, stream};
+use super::{
+    about, changes, events, files, permissions, prompts, server_view, sessions, shares, stream,
+};
 use crate::http::answer::typed_response;
 use crate::http::login;
 
@@ -27,6 +29,7 @@ const BEARER: &str = "bearer";
     paths(
         sessions::create,
         sessions::list,
+        changes::changes,
         sessions::one,
         sessions::change,
         sessions::delete,
@@ -35,9 +38,14 @@ const BEARER: &str = "bearer";
         stream::stream,
         prompts::prompt,
         prompts::cancel,
+        files::files,
+        shares::share,
+        shares::list,
+        shares::end,
         permissions::list,
         permissions::answer,
         about::usage,
+        server_view::server,
         about::info,
         openapi,
         login::login,

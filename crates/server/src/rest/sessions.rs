@@ -128,13 +128,8 @@ pub(super) async fn delete(
     named: Named,
 ) -> Result<Response, Response> {
     let id = named.id()?;
-    let glance = look(&service, &principal, id).await?;
-    // Whoever was only let in may not: they know already that it is there.
-    if glance.meta.owner != *principal.id() {
-        return Err(command_refusal(&CommandError::Scope));
-    }
-    check_scope(&principal)?;
-    let deleting = service.sessions.delete(&principal, id).await;
+    check_owner(&service, &principal, id).await?;
+    let deleting = service.delete_session(&principal, id).await;
     deleting.map_err(failed)?;
     Ok(about(id, StatusCode::NO_CONTENT.into_response()))
 }
@@ -170,6 +165,20 @@ pub(super) fn unlisted(error: &session::StoreError) -> Response {
 async fn look(service: &Service, principal: &Principal, id: SessionId) -> Result<Glance, Response> {
     let looking = service.sessions.glance(principal, id).await;
     looking.map_err(|error| attach_refusal(&error))
+}
+
+/// Lets pass whom the session belongs to, if they may do more than look.
+pub(super) async fn check_owner(
+    service: &Service,
+    principal: &Principal,
+    id: SessionId,
+) -> Result<(), Response> {
+    let glance = look(service, principal, id).await?;
+    // Whoever was only let in may not: they know already that it is there.
+    if glance.meta.owner != *principal.id() {
+        return Err(command_refusal(&CommandError::Scope));
+    }
+    check_scope(principal)
 }
 
 /// Refuses whoever may only look.

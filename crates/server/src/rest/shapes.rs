@@ -123,6 +123,45 @@ impl From<TurnPhase> for State {
     }
 }
 
+/// For how long others may look.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct NewShare {
+    /// A day if it is left out.
+    #[schema(minimum = 1, maximum = 2592000)]
+    pub(super) expires_in_secs: Option<u64>,
+}
+
+/// A share that was made.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shared {
+    /// To take it back by.
+    pub(super) id: String,
+    /// The secret, which is not shown again.
+    pub(super) token: String,
+    /// When it ends, in RFC 3339; not after the token that made it.
+    pub(super) expires_at: String,
+    /// The page, with the secret where no server or log sees it.
+    pub(super) url: String,
+}
+
+/// A share.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Share {
+    pub(super) id: String,
+    /// When it ends, if it does: `fastness token` makes some that do not.
+    pub(super) expires_at: Option<String>,
+    pub(super) created_at: String,
+}
+
+/// With what others may look at a session.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Shares {
+    pub(super) shares: Vec<Share>,
+}
+
 /// Which sessions to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -144,6 +183,47 @@ pub(super) struct SessionPage {
     pub(super) sessions: Vec<Session>,
     /// Where the next page starts, if there is one.
     pub(super) next_cursor: Option<String>,
+}
+
+/// What became of sessions.
+#[derive(Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionChanges {
+    /// These are new, or not as they were.
+    pub(super) sessions: Vec<Session>,
+    /// These were deleted.
+    pub(super) removed: Vec<String>,
+    /// Whether `sessions` is the first page of the list as it is now, to start over with.
+    pub(super) snapshot: bool,
+    /// With such a page: what to ask `/sessions` for more with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next_cursor: Option<String>,
+}
+
+/// What was typed of a file's name.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FileQuery {
+    /// Its letters in order, perhaps with others between; any file if it is left out.
+    #[param(max_length = 256)]
+    pub(super) query: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 100)]
+    pub(super) limit: Option<u64>,
+}
+
+/// Files of a session, the best answers first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct FileNames {
+    pub(super) files: Vec<FileName>,
+}
+
+/// A file of a session.
+#[derive(Serialize, ToSchema)]
+pub(super) struct FileName {
+    /// From the working directory, or whole if it lies in another of the session's.
+    pub(super) path: String,
 }
 
 /// Which events to give.
@@ -327,11 +407,14 @@ pub(super) struct PermissionAnswer {
 
 /// What the sessions of this token used.
 #[derive(Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct UsageTotal {
     pub(super) sessions: u64,
     pub(super) turns: u64,
     /// Read and written by all model calls.
     pub(super) tokens: u64,
+    /// What they cost in US dollars as far as prices are known; `null` if none is.
+    pub(super) cost_usd: Option<f64>,
 }
 
 /// The server.
@@ -343,6 +426,60 @@ pub(super) struct Info {
     /// The models that sessions can choose.
     pub(super) models: Vec<String>,
     pub(super) limits: InfoLimits,
+}
+
+/// How the server is doing.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ServerView {
+    pub(super) version: String,
+    pub(super) uptime_secs: f64,
+    pub(super) memory_bytes: u64,
+    /// Processor time used.
+    pub(super) cpu_secs: f64,
+    pub(super) open_files: u64,
+    pub(super) threads: u64,
+    /// How many are connected.
+    pub(super) connections_total: u64,
+    /// Some of them: first those for which most waits, then the newest.
+    pub(super) connections: Vec<ConnectionRow>,
+    /// Cursors that clients hold on sessions.
+    pub(super) attachments: u64,
+    /// Bytes that wait for clients.
+    pub(super) queued_bytes: u64,
+    pub(super) sessions: SessionCounts,
+    pub(super) turns_total: u64,
+    /// Events that were stored.
+    pub(super) events_total: u64,
+    pub(super) model_calls_total: u64,
+    pub(super) refusals_total: u64,
+    /// Syncs of the disk that failed.
+    pub(super) sync_failures_total: u64,
+}
+
+/// One that is connected.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConnectionRow {
+    pub(super) id: String,
+    /// `websocket`, `http`, `stdio`, or `stream` for a reader of server-sent events.
+    pub(super) transport: String,
+    pub(super) principal: String,
+    /// How many sessions it is attached to.
+    pub(super) sessions: u64,
+    /// Bytes that wait for it.
+    pub(super) queued_bytes: u64,
+    pub(super) since_secs: u64,
+}
+
+/// Sessions in memory.
+#[derive(Serialize, ToSchema)]
+pub(super) struct SessionCounts {
+    pub(super) loaded: u64,
+    /// Those with a turn that works.
+    pub(super) running: u64,
+    /// Those with a turn that waits for a person.
+    pub(super) waiting: u64,
 }
 
 /// The bounds that a client meets.

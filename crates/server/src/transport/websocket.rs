@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::lanes::Lanes;
 use crate::connection::outbox::{Close, Next, Outbox};
 use crate::connection::{self, Inbound, Opening, Reach, Source};
+use crate::http::Progress;
 use crate::service::{Service, Slot};
 
 /// Time to get a close frame out before the socket is dropped.
@@ -36,11 +37,19 @@ const PINGS_PER_SECOND_MAX: u32 = 100;
 /// The close code of a client that floods.
 const FLOOD: u16 = 1008;
 
+/// What is known of a connection when it is opened.
+pub(crate) struct Opened {
+    pub(crate) id: ConnectionId,
+    pub(crate) slot: Slot,
+    pub(crate) trace: Option<TraceParent>,
+    pub(crate) progress: Progress,
+}
+
 /// Answers the upgrade and serves the client on the socket it becomes.
 pub(crate) fn upgrade(
     service: Arc<Service>,
     principal: Principal,
-    (id, slot, trace): (ConnectionId, Slot, Option<TraceParent>),
+    opened: Opened,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let bytes_max = service.limits.message_bytes_max;
@@ -50,17 +59,17 @@ pub(crate) fn upgrade(
         .max_message_size(bytes_max)
         .max_frame_size(bytes_max)
         .on_upgrade(async move |socket| {
-            serve(service, principal, (id, trace), socket).await;
-            drop(slot);
+            serve(service, principal, opened, socket).await;
         })
 }
 
-async fn serve(
-    service: Arc<Service>,
-    principal: Principal,
-    (id, trace): (ConnectionId, Option<TraceParent>),
-    socket: WebSocket,
-) {
+async fn serve(service: Arc<Service>, principal: Principal, opened: Opened, socket: WebSocket) {
+    let Opened {
+        id,
+        slot: _slot,
+        trace,
+        progress,
+    } = opened;
     let outbox = Outbox::new(service.limits.outbox_bytes_max);
     let (heard, last_heard) = watch::channel(Instant::now());
     let (sink, stream) = socket.split();
@@ -70,6 +79,7 @@ async fn serve(
         outbox: outbox.clone(),
         last_heard,
         given_up: given_up.clone(),
+        progress,
         service: Arc::clone(&service),
     };
     service.connections.spawn(writer.run());
@@ -164,6 +174,7 @@ struct Writer {
     outbox: Outbox,
     last_heard: watch::Receiver<Instant>,
     given_up: CancellationToken,
+    progress: Progress,
     service: Arc<Service>,
 }
 
@@ -193,6 +204,7 @@ impl Writer {
             self.service.limits.ping,
         );
         let mut pinged: Option<Instant> = None;
+        let stall = self.service.limits.stall;
         loop {
             let deadline = pinged.map(|at| at + self.service.limits.pong);
             tokio::select! {
@@ -203,17 +215,18 @@ impl Writer {
                         Next::Close(code) => return code,
                     };
                     let sending = write(&mut self.sink, frames);
-                    match tokio::time::timeout(self.service.limits.stall, sending).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(_)) => return 1000,
-                        Err(_) => return 1008,
+                    match self.progress.while_taken(stall, sending).await {
+                        Some(Ok(())) => {}
+                        Some(Err(_)) => return 1000,
+                        None => return 1008,
                     }
                     // Outbound progress is life as well.
                     pinged = None;
                 }
                 _ = pings.tick() => {
                     let ping = self.sink.send(Message::Ping(bytes::Bytes::new()));
-                    if !matches!(tokio::time::timeout(self.service.limits.stall, ping).await, Ok(Ok(()))) {
+                    let sent = self.progress.while_taken(stall, ping).await;
+                    if !matches!(sent, Some(Ok(()))) {
                         return 1008;
                     }
                     pinged.get_or_insert_with(Instant::now);

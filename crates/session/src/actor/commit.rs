@@ -104,7 +104,9 @@ impl SessionActor {
         self.note_questions(stored);
         self.tell_children(stored);
         self.watch_ends(stored);
+        meters::EVENTS.add(stored.len());
         self.publish();
+        self.announce();
         after.into_iter().for_each(|tell| tell(Ok(())));
         self.feed.push(stored);
         self.release_verdicts(stored);
@@ -159,7 +161,10 @@ impl SessionActor {
         let kind = failure_kind(error);
         self.watch_end(kind.into());
         tracing::error!(session = %self.id, %error, "the store failed; the session is fenced");
+        self.announce();
         self.open = None;
+        // What it was doing is over; until its files are open again the disk says how it stands.
+        self.publish();
         self.staged.entries.clear();
         self.drop_turn();
         self.conversation = None;
@@ -191,6 +196,18 @@ impl SessionActor {
             phase: attach::phase(&open.state),
         });
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = glance;
+    }
+
+    /// Has those who follow the list of sessions look at this one again.
+    pub(super) fn announce(&self) {
+        let board = &self.directory.board;
+        if !board.is_heard() {
+            return;
+        }
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(glance) = &*shown {
+            board.changed(&glance.meta, &self.shown);
+        }
     }
 
     /// Opens the session's files, folds them, and closes what an earlier life left open.

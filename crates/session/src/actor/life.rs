@@ -114,7 +114,9 @@ impl SessionActor {
         self.feed.push(&stored);
         self.open = Some(Box::new(OpenSession { writer, state }));
         self.take_servers(new.servers);
+        meters::EVENTS.add(stored.len());
         self.publish();
+        self.announce();
         Ok(())
     }
 
@@ -144,6 +146,7 @@ impl SessionActor {
                     | Envelope::SetModel { .. }
                     | Envelope::Label { .. }
                     | Envelope::Config { .. }
+                    | Envelope::Roots { .. }
                     | Envelope::Rewind { .. }
                     | Envelope::Answer { .. }
                     | Envelope::ClientBack { .. }
@@ -176,6 +179,9 @@ impl SessionActor {
         }
         let (store, id) = (self.engine.store.clone(), self.id);
         let deleted = blocking(move || store.delete(id)).await;
+        if deleted.is_ok() {
+            self.directory.board.removed(id, owner);
+        }
         Some(deleted.map_err(|error| failure_kind(&error)))
     }
 
@@ -344,12 +350,15 @@ impl SessionActor {
 
     async fn delete(&mut self) -> Result<(), FailureKind> {
         self.delete_children().await;
+        let owner = self.readable().map(|state| state.owner().clone());
         self.open = None;
         let (store, id) = (self.engine.store.clone(), self.id);
         let deleted = blocking(move || store.delete(id)).await;
         if let Err(error) = &deleted {
             meters::CLEANUP_FAILURES.count();
             tracing::error!(session = %self.id, %error, "the session was not deleted");
+        } else if let Some(owner) = owner {
+            self.directory.board.removed(self.id, &owner);
         }
         self.let_go();
         self.feed.end(Ending::Deleted);

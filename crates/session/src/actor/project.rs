@@ -64,7 +64,7 @@ impl SessionActor {
 
     /// What the session may touch.
     pub(super) fn roots(&self) -> Option<Roots> {
-        let state = &self.open.as_ref()?.state;
+        let state = self.readable()?;
         let others = state.additional_directories().iter();
         let others = others.map(Into::into).collect();
         let hidden = self.engine.hidden.clone();

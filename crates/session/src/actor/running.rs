@@ -29,6 +29,9 @@ use crate::store_task::blocking;
 /// Text that is written at once if it waits: more would be no faster.
 const TEXT_WRITE_BYTES: usize = 64 * 1024;
 
+/// Text from which on a write goes to a thread that may block.
+const TEXT_INLINE_BYTES: usize = 16 * 1024;
+
 impl SessionActor {
     /// Starts the turn that the journal says is running.
     ///
@@ -377,10 +380,8 @@ impl SessionActor {
             self.feed.push(&[stored]);
             self.open_kind = Some(kind);
         }
-        // One write to the page cache: cheaper here than a hop to another thread.
-        let bytes = match deltas {
-            [delta] => open.writer.push_text(delta)?,
-            several => open.writer.push_text(&several.concat())?,
+        let Some(bytes) = self.push_text(deltas).await? else {
+            return Ok(());
         };
         self.feed.push_text(deltas, bytes);
         if let Some(turn) = &mut self.turn {
@@ -391,6 +392,34 @@ impl SessionActor {
             self.drop_turn();
         }
         Ok(())
+    }
+
+    /// Writes the next text of the open message; says how long that is now. `None` if the session
+    /// is fenced.
+    async fn push_text(&mut self, deltas: &[String]) -> Result<Option<u64>, StoreError> {
+        if deltas.iter().map(String::len).sum::<usize>() < TEXT_INLINE_BYTES {
+            let Some(open) = &mut self.open else {
+                return Ok(None);
+            };
+            // One small write to the page cache: cheaper here than a hop to another thread.
+            return match deltas {
+                [delta] => open.writer.push_text(delta),
+                several => open.writer.push_text(&several.concat()),
+            }
+            .map(Some);
+        }
+        let Some(mut open) = self.open.take() else {
+            return Ok(None);
+        };
+        let text = deltas.concat();
+        // A large one can be held up behind a sync; other sessions need this thread meanwhile.
+        let (open, pushed) = blocking(move || {
+            let pushed = open.writer.push_text(&text);
+            Ok((open, pushed))
+        })
+        .await?;
+        self.open = Some(open);
+        pushed.map(Some)
     }
 
     /// The conversation up to what is stored now, folded from the journal unless it is at hand.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent::Roots;
 use agent::client_side::ClientSide;
 use auth::Line;
 use domain::ids::PermissionId;
@@ -44,6 +45,9 @@ pub(crate) enum Envelope {
     },
     Config {
         reply: Reply<Result<Config, CommandError>>,
+    },
+    Roots {
+        reply: Reply<Result<Roots, CommandError>>,
     },
     Rewind {
         to: EventSeq,
@@ -99,6 +103,7 @@ impl Envelope {
             | Self::SetModel { reply, .. }
             | Self::Label { reply, .. } => reply(Err(error)),
             Self::Config { reply } => reply(Err(error)),
+            Self::Roots { reply } => reply(Err(error)),
             Self::Rewind { reply, .. } => reply(Err(error)),
             Self::Close { reply, .. } => reply(Err(error)),
             Self::Delete { .. }

@@ -61,3 +61,26 @@ impl PromptLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::PromptId;
+    use domain::limits::PROMPT_IDS_REMEMBERED_MAX;
+
+    use super::{Fate, PromptLog};
+
+    #[test]
+    fn the_newest_ids_are_remembered_and_no_more() {
+        let id = |number: usize| PromptId::new(format!("prompt-{number}"));
+        let mut log = PromptLog::default();
+        for number in 0..=PROMPT_IDS_REMEMBERED_MAX {
+            log.set(&id(number), Fate::Dropped);
+            log.set(&id(number), Fate::interrupted());
+        }
+        assert_eq!(log.get(&id(0)), None);
+        for number in [1, PROMPT_IDS_REMEMBERED_MAX] {
+            assert_eq!(log.get(&id(number)), Some(&Fate::interrupted()));
+        }
+        assert_eq!(log.fates.len(), PROMPT_IDS_REMEMBERED_MAX);
+    }
+}

@@ -16,7 +16,7 @@ use journal::chance::Chance;
 use journal::storage::power::PowerStorage;
 use llm::Provider;
 use serde_json::Value;
-use server::{Remotes, Service, Slots};
+use server::{Remotes, Roster, Service, Slots};
 use session::{Catalog, Engine, OneModel, Sessions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep_until};
@@ -123,6 +123,7 @@ impl<'a> World<'a> {
             tokens_changed: tokio::sync::watch::Sender::new(()),
             closing: CancellationToken::new(),
             remotes: Remotes::default(),
+            roster: Roster::default(),
             connections: TaskTracker::new(),
         };
         Life {

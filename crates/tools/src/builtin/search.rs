@@ -140,7 +140,7 @@ fn bytes(path: &Path) -> &[u8] {
 }
 
 /// A path found beneath `start`, as the model can use it.
-pub(super) fn shown(start: &str, rest: &Path) -> String {
+pub(crate) fn shown(start: &str, rest: &Path) -> String {
     let start = start.trim_end_matches('/');
     let rest = rest.to_string_lossy();
     match start {

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 
@@ -76,6 +77,12 @@ impl SearchRoot {
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch::new(Arc::clone(&self.stopped))
+    }
+
+    /// The same for a search that has only `time`.
+    #[must_use]
+    pub fn watch_for(&self, time: Duration) -> Watch {
+        Watch::lasting(time, Arc::clone(&self.stopped))
     }
 
     /// Whether nothing at the real path `path` may be seen.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use domain::limits::SEARCH_TIME_MAX;
 
@@ -28,9 +28,13 @@ pub struct Watched {
 
 impl Watch {
     pub(super) fn new(stopped: Arc<AtomicBool>) -> Self {
+        Self::lasting(SEARCH_TIME_MAX, stopped)
+    }
+
+    pub(super) fn lasting(time: Duration, stopped: Arc<AtomicBool>) -> Self {
         Self {
             stopped,
-            deadline: Instant::now() + SEARCH_TIME_MAX,
+            deadline: Instant::now() + time,
         }
     }
 

@@ -2,7 +2,7 @@
 //! be made. Other users have a limit that counts.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::cage::Cage;
@@ -10,13 +10,13 @@ use super::cage::Cage;
 /// Where groups that count processes are made, of either generation of the kernel's interface.
 const ABOVE: [&str; 2] = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
 
-/// A group that this process is in.
+/// A group that this thread is in.
 pub(super) struct ControlGroup {
     path: PathBuf,
     before: PathBuf,
 }
 
-/// A group that this process was in; it goes when everybody has left it.
+/// A group that this thread was in; it goes when everybody has left it.
 pub(super) struct Left {
     path: PathBuf,
 }
@@ -64,8 +64,14 @@ impl Drop for Left {
     }
 }
 
+/// Moves this thread, and with it what it starts from now on.
+///
+/// The older interface lets a thread move itself without a word to the others. A whole process is
+/// moved only after every processor was waited for, which takes longer than all the rest of a cage.
 fn join(group: &Path) -> io::Result<()> {
-    fs::write(group.join("cgroup.procs"), std::process::id().to_string())
+    let own = |name| fs::OpenOptions::new().write(true).open(group.join(name));
+    let list = own("tasks").or_else(|_| own("cgroup.procs"));
+    list?.write_all(b"0")
 }
 
 /// The group that a process is in, by its `list`, in the hierarchy at `above`.
