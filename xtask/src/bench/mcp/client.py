@@ -3,7 +3,7 @@ import asyncio, contextlib, json, sys, time
 
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamablehttp_client
+from mcp.client.streamable_http import streamable_http_client
 
 kind, count, words = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 
@@ -11,7 +11,7 @@ kind, count, words = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 @contextlib.asynccontextmanager
 async def opened():
     if kind == "http":
-        way = streamablehttp_client(words[0])
+        way = streamable_http_client(words[0])
     else:
         way = stdio_client(StdioServerParameters(command=words[0], args=words[1:]))
     async with way as streams:
@@ -33,6 +33,9 @@ async def main():
         begun, ready, done = time.perf_counter(), [], asyncio.Event()
         tasks = [asyncio.create_task(hold(begun, ready, done)) for _ in range(count)]
         while len(ready) < count:
+            # One that has ended has failed, and none of the others will say so.
+            for ended in (task for task in tasks if task.done()):
+                ended.result()
             await asyncio.sleep(0.001)
         took.append(max(ready) * 1000)
         done.set()
