@@ -143,10 +143,6 @@ impl Stage {
 
 /// Where pictures go, if somebody wants them.
 fn screens() -> Option<PathBuf> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a wish of whoever runs the tests"
-    )]
     std::env::var_os("FASTNESS_SCREENS").map(PathBuf::from)
 }
 
