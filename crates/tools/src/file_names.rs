@@ -214,10 +214,11 @@ mod tests {
             "old-main.rs",
             "main.rs/x",
             "m.a.i.n.rrs",
+            "main-rs",
         ];
         let typed = Typed::new("Main.rs");
         let given: Vec<_> = ranks.iter().map(|path| typed.rank(path)).collect();
-        assert_eq!(given, [Some(0), Some(1), Some(2), Some(1), None]);
+        assert_eq!(given, [Some(0), Some(1), Some(2), Some(1), Some(4), None]);
         let typed = Typed::new("smr");
         assert_eq!(typed.rank("src/main.rs"), Some(5));
         assert_eq!(typed.rank("smear.txt"), Some(4));
