@@ -63,12 +63,12 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     let _log = logging::start(settings)?;
-    // One client at a time: a second thread would be woken for nothing. What computes or waits for
-    // the disk has threads of its own.
+    // What computes or waits for the disk has threads of its own.
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    if matches!(cli.command, Command::Serve(_)) {
+    let workers = workers(&cli.command);
+    if workers > 1 {
         builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(workers());
+        builder.worker_threads(workers);
     }
     session::disk_threads::start();
     let runtime = builder
@@ -81,12 +81,27 @@ fn run(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     outcome
 }
 
-/// Threads that carry sessions: half the cores. The other half syncs, runs tools and is the model's
-/// when that is local; and a thread that finds nothing to do was woken by one that had work for itself,
-/// which for a single turn on two cores was a quarter of its cost.
-fn workers() -> usize {
+/// Threads that carry sessions. For one client, one; for many, half the cores: the other half syncs,
+/// runs tools and is the model's when that is local. One that finds nothing to do was woken by one
+/// that had work for itself, which for a single turn on two cores was a quarter of its cost.
+fn workers(command: &Command) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / 2).max(1)
+    match command {
+        Command::Serve(_) => (cores / 2).max(1),
+        Command::Acp(_)
+        | Command::Approve(_)
+        | Command::Ask(_)
+        | Command::Chat(_)
+        | Command::Completions(_)
+        | Command::Doctor(_)
+        | Command::Fetch(_)
+        | Command::Init(_)
+        | Command::Man(_)
+        | Command::Mcp(_)
+        | Command::Open(_)
+        | Command::Sessions(_)
+        | Command::Token(_) => 1,
+    }
 }
 
 async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
