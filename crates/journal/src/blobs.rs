@@ -7,12 +7,23 @@
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::limits::{BLOB_BYTES_MIN, RECORD_BYTES_MAX};
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
 use crate::storage::{Access, CHUNK_BYTES, Storage, StoredFile, read_full_at, write_all_at};
+
+/// A text from which on storing it is no matter of a moment. It is taken in pieces, with pauses, so
+/// that a session that floods does not hold up the others whenever one of its messages ends.
+const LONG_BYTES: u64 = 1024 * 1024;
+
+/// The pause after each piece of a long text: as long as the piece takes, or a little longer.
+const LONG_PAUSE: Duration = Duration::from_micros(500);
+
+/// Bytes of a long text after which it is synced: all of it at once would keep the disk busy.
+const LONG_SYNC_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A string that left its line and must be stored before the line is.
 pub(crate) struct NewBlob {
@@ -70,6 +81,13 @@ impl BlobDir<'_> {
             digest.update(&*piece);
             write_all_at(&*file, piece, copied)?;
             copied += wanted as u64;
+            if len > LONG_BYTES {
+                // Other sessions need this processor and this disk as well.
+                std::thread::sleep(LONG_PAUSE);
+                if copied.is_multiple_of(LONG_SYNC_BYTES) {
+                    file.sync()?;
+                }
+            }
         }
         let sha256 = hex(digest.finalize().as_slice());
         self.finish(&*file, &sha256)?;
