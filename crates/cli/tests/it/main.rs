@@ -33,6 +33,7 @@ mod liveness;
 mod logs;
 mod lsp;
 mod mcp;
+mod mcp_apart;
 mod mcp_asks;
 mod mcp_calls;
 mod mcp_conformance;
