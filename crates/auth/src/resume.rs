@@ -107,6 +107,8 @@ impl ResumeTokens {
             self.issued.remove(0);
         }
         let secret = Secret::new(random_token()?);
+        // Most sessions have one client, and so one of these.
+        self.issued.reserve_exact(1);
         self.issued.push(Issued {
             sha256: hash_of(secret.reveal()),
             line,

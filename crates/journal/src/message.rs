@@ -46,13 +46,18 @@ impl OpenMessage {
         }
     }
 
-    /// Empties `file` and writes the line that says whose text will follow.
-    pub(crate) fn begin(started: &Started, file: Arc<dyn StoredFile>) -> io::Result<Self> {
-        let header = partial::header(started.seq);
+    /// Empties `file` and begins with the message in it.
+    pub(crate) fn begin_anew(started: &Started, file: Arc<dyn StoredFile>) -> io::Result<Self> {
         // Nearly always it is: cutting nothing off costs as much as cutting.
         if file.len()? > 0 {
             file.truncate(0)?;
         }
+        Self::begin(started, file)
+    }
+
+    /// Writes the line that says whose text will follow into a `file` that is empty.
+    pub(crate) fn begin(started: &Started, file: Arc<dyn StoredFile>) -> io::Result<Self> {
+        let header = partial::header(started.seq);
         write_all_at(&*file, header.as_bytes(), 0)?;
         Ok(Self::found(started, file, header.len() as u64, 0))
     }
@@ -101,9 +106,10 @@ impl OpenMessage {
         })
     }
 
-    /// Empties the file: the text is stored now.
-    pub(crate) fn clear(&self) -> io::Result<()> {
-        self.file.truncate(0)
+    /// Empties the file, whose text is stored now, and gives it back.
+    pub(crate) fn clear(self) -> io::Result<Arc<dyn StoredFile>> {
+        self.file.truncate(0)?;
+        Ok(self.file)
     }
 
     /// The file, if it has text that no sync was asked for.

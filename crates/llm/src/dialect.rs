@@ -64,11 +64,18 @@ pub(crate) struct Extras {
     pub(crate) images: bool,
 }
 
+/// Room for the request of a young session, most of which are the tools it offers.
+const BODY_BYTES: usize = 16 * 1024;
+
 /// `body` as JSON. Dialects describe a request by types that borrow from the conversation: it is
 /// as long as the session, and to make values of it first would cost several times as much.
 pub(crate) fn written(body: &impl Serialize) -> Vec<u8> {
-    // Nothing in a request can fail to be JSON.
-    serde_json::to_vec(body).unwrap_or_default()
+    let mut json = Vec::with_capacity(BODY_BYTES);
+    match serde_json::to_writer(&mut json, body) {
+        Ok(()) => json,
+        // Nothing in a request can fail to be JSON.
+        Err(_) => Vec::new(),
+    }
 }
 
 #[cfg(test)]

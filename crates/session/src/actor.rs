@@ -90,8 +90,10 @@ pub(crate) struct SessionActor {
     open_kind: Option<MessageKind>,
     /// What is around the session, once it has been asked for.
     view: Option<ProjectView>,
-    /// Its tool servers, once somebody came who may have named some.
+    /// Its tool servers, once somebody named some or a turn asked for them.
     remote: Option<Arc<dyn RemoteTools>>,
+    /// Somebody came who may have named tool servers: it is settled which it has.
+    has_servers: bool,
     /// When the turn that is about to start was asked for.
     prompted_at: Option<Moment>,
     model: Option<Box<dyn Model>>,
@@ -182,28 +184,33 @@ enum Wake {
 impl SessionActor {
     /// Lives until the session leaves memory.
     ///
-    /// What is rare and large is boxed: an idle session has the room of the largest step of this
-    /// task for as long as it lives.
+    /// What it does is boxed, waiting is not: an idle session has the room of the largest step of
+    /// this task for as long as it lives.
     pub(crate) async fn run(mut self: Box<Self>, birth: Birth) {
         if let Err(error) = Box::pin(self.be_born(birth)).await {
             return Box::pin(self.refuse_everyone(&error)).await;
         }
         let mut seen = meters::SessionSeen::loaded();
         while !self.ended {
-            match self.wait().await {
-                Wake::Bell | Wake::Due => {}
-                Wake::Envelope(Some(envelope)) => Box::pin(self.on_envelope(*envelope)).await,
-                // Every sender is gone, and with them all ways to reach this session.
-                Wake::Envelope(None) => self.ended = true,
-                Wake::Report(report) => self.on_report(report).await,
-            }
-            self.take_all_that_waits().await;
-            self.on_bell();
-            self.on_deadlines().await;
-            self.commit().await;
-            self.carry_on().await;
+            let wake = self.wait().await;
+            Box::pin(self.wake(wake)).await;
             seen.is(self.phase());
         }
+    }
+
+    async fn wake(&mut self, wake: Wake) {
+        match wake {
+            Wake::Bell | Wake::Due => {}
+            Wake::Envelope(Some(envelope)) => Box::pin(self.on_envelope(*envelope)).await,
+            // Every sender is gone, and with them all ways to reach this session.
+            Wake::Envelope(None) => self.ended = true,
+            Wake::Report(report) => self.on_report(report).await,
+        }
+        self.take_all_that_waits().await;
+        self.on_bell();
+        self.on_deadlines().await;
+        self.commit().await;
+        self.carry_on().await;
     }
 
     async fn wait(&mut self) -> Wake {
@@ -559,6 +566,14 @@ impl Drop for SessionActor {
             .for_each(|envelope| envelope.refuse(error.clone()));
         while let Ok(envelope) = self.mailbox.try_recv() {
             envelope.refuse(error.clone());
+        }
+        // A panic takes one session out of memory, not the directory's trust in it.
+        if std::thread::panicking()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            tracing::error!(session = %self.id, "the session stopped unexpectedly");
+            let (id, directory) = (self.id, self.directory.clone());
+            runtime.spawn(async move { directory.left(id).await });
         }
     }
 }

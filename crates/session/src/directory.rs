@@ -495,14 +495,7 @@ impl Directory {
             (mailbox.clone(), receiver),
             Arc::clone(&shown),
         ));
-        let (living, link) = (tokio::spawn(actor.run(birth)), self.link.clone());
-        tokio::spawn(async move {
-            // A panic takes one session out of memory, not the directory's trust in it.
-            if living.await.is_err() {
-                tracing::error!(session = %id, "the session stopped unexpectedly");
-                link.left(id).await;
-            }
-        });
+        tokio::spawn(actor.run(birth));
         let live = Live {
             mailbox: mailbox.clone(),
             envelopes_sent: 0,

@@ -46,7 +46,7 @@ fn open_files(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn an_idle_session_has_one_file_open_and_a_message_takes_one_more() {
+fn a_session_at_rest_has_one_file_open_and_a_message_takes_one_more() {
     let (world, mut writer) = World::with(vec![notice("x")]);
     assert_eq!(open_files(&world), ["events.jsonl"]);
     writer
@@ -57,6 +57,17 @@ fn an_idle_session_has_one_file_open_and_a_message_takes_one_more() {
     writer
         .append(vec![Entry::EndMessage { partial: false }], NOW)
         .unwrap();
+    assert_eq!(world.bytes("partial"), b"");
+    assert_eq!(open_files(&world).len(), 2, "the next message is near");
+    writer
+        .start_message(message("n", MessageKind::Text), NOW)
+        .unwrap();
+    writer.push_text("again").unwrap();
+    assert_eq!(world.bytes("partial"), b"{\"seq\":4}\nagain");
+    writer
+        .append(vec![Entry::EndMessage { partial: false }], NOW)
+        .unwrap();
+    writer.rest();
     assert_eq!(open_files(&world), ["events.jsonl"]);
     drop(writer);
     let (_writer, _, _) = world.open().unwrap();

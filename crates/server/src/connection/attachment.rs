@@ -90,6 +90,10 @@ pub(crate) struct Reply {
     pub(crate) after: EventSeq,
 }
 
+fn unboxed(reply: Box<Reply>) -> Reply {
+    *reply
+}
+
 /// What a stream leaves to the one that replaces it.
 pub(crate) struct Former {
     subscription: Subscription,
@@ -146,12 +150,14 @@ impl Pump {
         let answers = Arc::clone(&self.answers);
         let mut sending = answers.sending();
         self.route.begin(self.subscription.cursor());
-        if let Some(mut former) = self.before.take() {
+        let mut before = self.before.take();
+        if let Some(former) = &mut before {
             replies.append(&mut former.replies);
-            replies.push(*reply);
-            Box::pin(self.settle_before(former.subscription)).await?;
-        } else {
-            replies.push(*reply);
+        }
+        // By a call, so that its box is gone before the stream begins.
+        replies.push(unboxed(reply));
+        if let Some(former) = before {
+            Box::pin(self.settle_before(former)).await?;
         }
         loop {
             let cursor = self.subscription.cursor();
@@ -206,7 +212,8 @@ impl Pump {
     }
 
     /// Answers what the client's former stream had not come to and this one will not show.
-    async fn settle_before(&mut self, mut before: Subscription) -> Result<(), Gone> {
+    async fn settle_before(&mut self, former: Box<Former>) -> Result<(), Gone> {
+        let mut before = former.subscription;
         let up_to = self.subscription.cursor().seq;
         while before.cursor().seq < up_to {
             // A journal that cannot be read is met again by the stream itself.

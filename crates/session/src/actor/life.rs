@@ -65,6 +65,7 @@ impl SessionActor {
             open_kind: None,
             view: None,
             remote: None,
+            has_servers: false,
             prompted_at: None,
             model: None,
             is_model_changed: false,
@@ -111,7 +112,8 @@ impl SessionActor {
         for event in &stored {
             state.apply(event.seq, &event.event);
         }
-        self.feed.push(&stored);
+        // Nobody follows it yet, and who wants its beginning reads the file.
+        self.feed.recovered(writer.head(), writer.epoch());
         self.open = Some(Box::new(OpenSession { writer, state }));
         self.take_servers(new.servers);
         meters::EVENTS.add(stored.len());
@@ -221,6 +223,9 @@ impl SessionActor {
         if self.cool_at.is_some_and(|at| at <= now) {
             (self.cool_at, self.conversation) = (None, None);
             self.feed.cool();
+            if let Some(open) = &mut self.open {
+                open.writer.rest();
+            }
         }
         if self.sync_due.is_some_and(|at| at <= now) {
             self.sync_due = None;

@@ -33,9 +33,19 @@ impl SessionActor {
     /// Begins with the tool servers that a client named, unless the session has its servers already;
     /// says whether it did.
     pub(super) fn take_servers(&mut self, named: Vec<ToolServer>) -> bool {
-        if self.remote.is_some() || self.role.is_some() {
+        if self.has_servers || self.role.is_some() {
             return false;
         }
+        // Most sessions of a busy server wait for somebody and name none: those are begun with
+        // when a turn wants what the settings name.
+        self.has_servers = match named.is_empty() {
+            true => self.engine.remotes.is_some() && self.readable().is_some(),
+            false => self.open_servers(named),
+        };
+        self.has_servers
+    }
+
+    fn open_servers(&mut self, named: Vec<ToolServer>) -> bool {
         let (Some(source), Some(roots)) = (self.engine.remotes.clone(), self.roots()) else {
             return false;
         };
@@ -58,7 +68,9 @@ impl SessionActor {
         if let Some(role) = self.role() {
             return role.remote.clone();
         }
-        self.take_servers(Vec::new());
+        if self.remote.is_none() {
+            self.has_servers = self.open_servers(Vec::new());
+        }
         self.remote.clone()
     }
 

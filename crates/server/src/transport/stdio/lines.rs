@@ -109,8 +109,7 @@ impl LineReader {
     async fn fill(&mut self) -> io::Result<()> {
         self.fresh = 0..0;
         if let Source::Waited(input) = &self.source {
-            let read = |input: &Arc<OwnedFd>| read_now(input, &mut self.buffer);
-            match input.async_io(Interest::READABLE, read).await {
+            match read_when_ready(input, &mut self.buffer).await {
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
                     self.source = Source::thread(Arc::clone(input.get_ref()));
                 }
@@ -126,6 +125,24 @@ impl LineReader {
             self.fresh = 0..chunk.len();
         }
         Ok(())
+    }
+}
+
+/// Reads what is there once something is.
+async fn read_when_ready(input: &AsyncFd<Arc<OwnedFd>>, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        let mut ready = input.readable().await?;
+        let Ok(read) = ready.try_io(|input| read_now(input.get_ref(), buffer)) else {
+            continue;
+        };
+        // Less than there was room for was all; of more the next event tells.
+        if read
+            .as_ref()
+            .is_ok_and(|count| (1..buffer.len()).contains(count))
+        {
+            ready.clear_ready();
+        }
+        return read;
     }
 }
 
