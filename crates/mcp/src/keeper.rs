@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use domain::ToolServer;
-use domain::limits::{MCP_CHANGE_WAIT, MCP_LIST_WAIT, MCP_START_WAIT, MCP_STEADY};
+use domain::limits::{MCP_CHANGE_WAIT, MCP_LIST_WAIT, MCP_REST, MCP_START_WAIT, MCP_STEADY};
 use rmcp::model::{Prompt, Tool};
 use rmcp::service::Subscription;
 use tokio::sync::{Notify, watch};
@@ -272,18 +272,28 @@ impl Keeper {
                 });
             }
             () = link.handler().changed() => self.look_again(&link).await,
-            is_over = next(&mut self.subscription) => {
-                if is_over {
-                    self.subscription = None;
-                    // Whatever happens meanwhile is not told.
-                    tokio::select! {
-                        () = sleep(MCP_STEADY) => {}
-                        () = link.life().ended() => return,
-                    }
-                    self.subscription = link.listen().await;
-                }
-                self.look_again(&link).await;
+            is_over = next(&mut self.subscription) => match is_over {
+                true => self.listen_again(&link).await,
+                false => self.look_again(&link).await,
             }
+        }
+    }
+
+    /// Listens again after the stream of changes has ended, however often that takes: until then the
+    /// server is only asked.
+    async fn listen_again(&mut self, link: &Link) {
+        self.subscription = None;
+        let mut wait = MCP_STEADY;
+        while self.subscription.is_none() {
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = link.life().ended() => return,
+            }
+            self.subscription = link.listen().await;
+            // Whatever happened meanwhile was not told, so nothing is answered from what was kept.
+            link.peer().clear_response_cache().await;
+            self.look_again(link).await;
+            wait = (wait * 2).min(MCP_REST);
         }
     }
 

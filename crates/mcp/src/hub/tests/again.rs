@@ -1,19 +1,20 @@
-//! Servers that were lost and are reached again: after a restart and after a rest.
+//! Servers that were lost and are reached again: after a restart, after a rest, and after the stream of their
+//! changes has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use domain::event::ToolStatus;
-use domain::limits::{MCP_FAILURES_MAX, MCP_REST};
+use domain::limits::{MCP_FAILURES_MAX, MCP_REST, MCP_STEADY};
 use domain::tool_server::Speech;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use tools::remote::RemoteTools as _;
 
-use super::{call, hub_with, named, offers, skip, until};
+use super::{call, hub_of, hub_with, named, offers, respond, skip, until};
 use crate::faults::AT_ONCE;
-use crate::faults::server::{Connection, answer, called, listen, result};
+use crate::faults::server::{Connection, answer, called, listen, result, tool};
 use crate::hub::Hub;
 use crate::supervise::Phase;
 
@@ -172,4 +173,97 @@ async fn a_server_that_fails_too_often_rests_and_then_gets_one_try_with_a_turn()
     assert!(offers(&hub, "mcp__s__echo"));
     let ran = hub.run(call("mcp__s__echo", json!({}))).await;
     assert_eq!(ran.text, "here");
+}
+
+/// A server of 2026-07-28 that can be listened to, but does not always want to be.
+#[derive(Clone, Debug)]
+struct Telling {
+    /// How many tools it has.
+    tools: watch::Sender<usize>,
+    /// How often somebody began to listen, and a bell for that.
+    listeners: Arc<AtomicUsize>,
+    came: Arc<Semaphore>,
+    /// Has it leave the first who listens.
+    leave: Arc<Notify>,
+}
+
+impl Telling {
+    async fn serve(self, mut connection: Connection) {
+        let kept = json!({"ttlMs": 3_600_000, "cacheScope": "private", "resultType": "complete"});
+        while let Some(request) = connection.request().await {
+            let (body, id) = (&request.body, &request.body["id"]);
+            let said = |mut result: Value| {
+                let all = result.as_object_mut().unwrap();
+                all.extend(kept.as_object().unwrap().clone());
+                Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+            };
+            let answer = match body["method"].as_str() {
+                Some("server/discover") => said(json!({"supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {"listChanged": true}}})),
+                Some("tools/list") => {
+                    let tools = 0..*self.tools.borrow();
+                    let tools: Vec<Value> = tools.map(|at| tool(&format!("tool_{at}"))).collect();
+                    said(json!({"tools": tools}))
+                }
+                Some("subscriptions/listen") => return self.tell(connection, body).await,
+                _ => answer(body),
+            };
+            respond(&mut connection, &request, answer).await;
+        }
+    }
+
+    /// The first who listens is left soon, the second refused, others are told of changes.
+    async fn tell(&self, mut connection: Connection, body: &Value) {
+        let (number, mut tools) = (
+            self.listeners.fetch_add(1, Ordering::SeqCst),
+            self.tools.subscribe(),
+        );
+        self.came.add_permits(1);
+        if number == 1 {
+            return connection.respond("503 Busy", "text/plain", "").await;
+        }
+        connection.begin_events().await;
+        let about = json!({"io.modelcontextprotocol/subscriptionId": body["id"]});
+        let heard = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+            "params": {"_meta": about, "notifications": body["params"]["notifications"]}});
+        connection.event("message", &heard.to_string()).await;
+        if number == 0 {
+            return self.leave.notified().await;
+        }
+        let changed = json!({"jsonrpc": "2.0", "params": {"_meta": about},
+            "method": "notifications/tools/list_changed"});
+        while tools.changed().await.is_ok() {
+            connection.event("message", &changed.to_string()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_listens_for_changes_goes_on_listening_when_that_stream_has_ended() {
+    let server = Telling {
+        tools: watch::Sender::new(1),
+        listeners: Arc::default(),
+        came: Arc::new(Semaphore::new(0)),
+        leave: Arc::default(),
+    };
+    let serving = server.clone();
+    let base = listen(move |connection| serving.clone().serve(connection));
+    let hub = hub_of(format!("{}/mcp", base.await));
+    server.came.acquire().await.unwrap().forget();
+    // The stream ends, and there is a tool more of which nobody is told.
+    server.leave.notify_one();
+    server.tools.send_replace(2);
+    // Time passes in steps for which nothing that is under way is late.
+    for _ in 0..30 {
+        skip(MCP_STEADY).await;
+        let came = tokio::time::timeout(AT_ONCE, server.came.acquire_many(2)).await;
+        if let Ok(came) = came {
+            came.unwrap().forget();
+            break;
+        }
+    }
+    assert_eq!(server.listeners.load(Ordering::SeqCst), 3);
+    until(&hub, || offers(&hub, "mcp__s__tool_1")).await;
+    server.tools.send_replace(3);
+    until(&hub, || offers(&hub, "mcp__s__tool_2")).await;
 }
