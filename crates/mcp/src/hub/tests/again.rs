@@ -125,6 +125,22 @@ async fn c_02_a_server_over_events_that_restarts_in_mid_call_is_reached_again_an
     assert_eq!(sessions, 2, "at first, and once more");
 }
 
+#[tokio::test]
+async fn c_02_a_server_over_events_that_has_forgotten_the_session_is_greeted_anew() {
+    let server = Leaving::default();
+    let hub = server.hub().await;
+    hub.begun().await;
+    // Its stream stays, as on a road on which nobody hears of a restart.
+    server.sessions.fetch_add(1, Ordering::SeqCst);
+    let begun = Instant::now();
+    let lost = hub.run(call("mcp__s__echo", json!({}))).await;
+    assert!(lost.text.contains("forgotten"), "{}", lost.text);
+    let again = hub.run(call("mcp__s__echo", json!({}))).await;
+    assert_eq!(again.text, "here");
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    assert_eq!(*server.calls.lock().unwrap(), ["echo"]);
+}
+
 fn phase(hub: &Hub) -> Phase {
     hub.reports()[0].phase
 }
