@@ -1,7 +1,7 @@
 //! Over HTTP with server-sent events: row C-2.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::tool_server::{NamedBy, Speech};
@@ -187,6 +187,47 @@ async fn a_bare_address_is_tried_both_ways_once_and_what_is_said_is_not_tried() 
     assert_eq!(tried(), 0, "it is said to be of the older way");
     let newer = connect(url, Speech::Streamable).await;
     assert!(newer.is_err() && tried() > 0, "it is said not to be");
+}
+
+#[tokio::test]
+async fn what_was_found_out_is_forgotten_when_it_is_not_true_any_more() {
+    let (manners, newest) = (Manners::new(), Newest::default());
+    let is_newer = Arc::new(AtomicBool::new(false));
+    let changed = Arc::clone(&is_newer);
+    let base = listen(move |connection| {
+        let (manners, newest) = (manners.clone(), newest.clone());
+        let is_newer = changed.load(Ordering::SeqCst);
+        async move {
+            match is_newer {
+                true => serve_newer(connection).await,
+                false => serve(connection, manners, newest).await,
+            }
+        }
+    });
+    let url = format!("{}/sse", base.await);
+    let bare = connector(url, Speech::Unknown, NamedBy::Operator);
+    bare.connect().await.unwrap();
+    is_newer.store(true, Ordering::SeqCst);
+    let stale = bare.connect().await.err();
+    assert!(matches!(stale, Some(ConnectError::Failed(_))), "{stale:?}");
+    let (link, _) = bare.connect().await.unwrap();
+    assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+}
+
+/// The same server, over Streamable HTTP.
+async fn serve_newer(mut connection: Connection) {
+    while let Some(request) = connection.request().await {
+        let said = match called(&request.body) {
+            Some(_) => Some(result(&request.body["id"], "here")),
+            None => answer(&request.body),
+        };
+        let (status, said) = match (request.method.as_str(), said) {
+            ("POST", Some(said)) => ("200 OK", said.to_string()),
+            ("POST", None) => ("202 Accepted", String::new()),
+            _ => ("405 Method Not Allowed", String::new()),
+        };
+        connection.respond(status, "application/json", &said).await;
+    }
 }
 
 #[tokio::test]
