@@ -1,6 +1,8 @@
 //! A session's servers as its turns see them.
 
 mod again;
+mod beginning;
+mod neighbours;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
