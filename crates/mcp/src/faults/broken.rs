@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::CallId;
-use domain::limits::MCP_CALL_WAIT;
+use domain::limits::{MCP_CALL_SILENCE, MCP_CALL_WAIT};
 use domain::tool_server::Speech;
 use rmcp::service::ClientLifecycleMode;
 use serde_json::{Map, Value, json};
@@ -149,7 +149,11 @@ async fn however_long_a_person_thinks_the_call_has_as_much_time_left_as_before()
                     asked = message["id"].clone();
                     Some(question())
                 }
-                None if message["id"] == "q" => Some(result(&asked, "well then")),
+                None if message["id"] == "q" => {
+                    // It works on, for less than it may be silent.
+                    tokio::time::sleep(MCP_CALL_SILENCE / 2).await;
+                    Some(result(&asked, "well then"))
+                }
                 None => answer(&message),
             };
             if let Some(said) = said {

@@ -281,11 +281,11 @@ async fn a_call_that_is_only_taken_is_answered_on_the_servers_own_stream_before_
     for is_before in [true, false] {
         let (messages, said) = mpsc::channel::<Value>(8);
         let said = Arc::new(std::sync::Mutex::new(Some(said)));
-        let has_answer = Arc::new(Notify::new());
-        let answered = Arc::clone(&has_answer);
+        let (has_answer, is_taken) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (answered, taken) = (Arc::clone(&has_answer), Arc::clone(&is_taken));
         let base = listen(move |mut connection| {
             let (messages, said) = (messages.clone(), Arc::clone(&said));
-            let answered = Arc::clone(&answered);
+            let (answered, taken) = (Arc::clone(&answered), Arc::clone(&taken));
             async move {
                 while let Some(request) = connection.request().await {
                     let stream = said.lock().unwrap().take_if(|_| request.method == "GET");
@@ -303,7 +303,9 @@ async fn a_call_that_is_only_taken_is_answered_on_the_servers_own_stream_before_
                         answered.notified().await;
                     }
                     connection.respond("202 Accepted", "text/plain", "").await;
+                    taken.notify_one();
                     if !is_before {
+                        answered.notified().await;
                         messages.send(here).await.unwrap();
                     }
                 }
@@ -313,10 +315,23 @@ async fn a_call_that_is_only_taken_is_answered_on_the_servers_own_stream_before_
         let link = connect(url, Speech::Streamable).await.unwrap();
         for _ in 0..3 {
             let begun = Instant::now();
-            let said = call(&link, "echo", json!({})).await;
-            assert_eq!(text(said), "here", "{is_before}");
-            assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
-            has_answer.notify_one();
+            let calling = async {
+                let said = call(&link, "echo", json!({})).await;
+                assert_eq!(text(said), "here", "{is_before}");
+                assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+                if is_before {
+                    has_answer.notify_one();
+                }
+            };
+            let going_on = async {
+                is_taken.notified().await;
+                if !is_before {
+                    // Whoever asks for something else meanwhile has heard that the call was taken.
+                    link.tools().await.unwrap();
+                    has_answer.notify_one();
+                }
+            };
+            tokio::join!(calling, going_on);
         }
     }
 }
