@@ -222,31 +222,47 @@ impl Connector {
     }
 
     async fn to_url(&self, at: &ServerUrl, door: Door) -> Result<Link, ConnectError> {
-        let findings = &self.servers.findings;
-        let speech = match at.speech {
-            Speech::Unknown => findings.of(&at.url).speech.unwrap_or(Speech::Unknown),
-            said @ (Speech::Streamable | Speech::Sse) => said,
-        };
-        match speech {
+        match at.speech {
             Speech::Streamable => self.streamable(door).await,
             Speech::Sse => self.sse(door).await,
-            Speech::Unknown => match self.streamable(door.clone()).await {
-                Ok(link) => {
-                    findings.note(&at.url, |finding| finding.speech = Some(Speech::Streamable));
-                    Ok(link)
+            Speech::Unknown => {
+                let reached = match self.servers.findings.of(&at.url).speech {
+                    Some(Speech::Streamable) => self.streamable(door).await,
+                    Some(Speech::Sse) => self.sse(door).await,
+                    Some(Speech::Unknown) | None => return self.either(at, door).await,
+                };
+                if let Err(ConnectError::Failed(_)) = &reached {
+                    // It may speak otherwise by now, which the next try finds out.
+                    self.note_speech(at, None);
                 }
-                Err(ConnectError::Failed(first)) => {
-                    // What it said first is what most servers are about.
-                    let link = self
-                        .sse(door)
-                        .await
-                        .map_err(|_| ConnectError::Failed(first))?;
-                    findings.note(&at.url, |finding| finding.speech = Some(Speech::Sse));
-                    Ok(link)
-                }
-                Err(error) => Err(error),
-            },
+                reached
+            }
         }
+    }
+
+    /// Finds out what the server speaks.
+    async fn either(&self, at: &ServerUrl, door: Door) -> Result<Link, ConnectError> {
+        match self.streamable(door.clone()).await {
+            Ok(link) => {
+                self.note_speech(at, Some(Speech::Streamable));
+                Ok(link)
+            }
+            Err(ConnectError::Failed(first)) => {
+                // What it said first is what most servers are about.
+                let link = self
+                    .sse(door)
+                    .await
+                    .map_err(|_| ConnectError::Failed(first))?;
+                self.note_speech(at, Some(Speech::Sse));
+                Ok(link)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn note_speech(&self, at: &ServerUrl, speech: Option<Speech>) {
+        let findings = &self.servers.findings;
+        findings.note(&at.url, |finding| finding.speech = speech);
     }
 
     async fn streamable(&self, door: Door) -> Result<Link, ConnectError> {

@@ -233,7 +233,7 @@ impl RemoteTools for Hub {
         let waits = kept.values().map(|kept| -> (Instant, Settling) {
             let (is_required, looked) = (kept.server.is_required, kept.looked_again());
             match (looked, is_required) {
-                // Somebody may have logged in since the last turn.
+                // Somebody may have logged in since the last turn, or what was wrong may be over.
                 (Some(looked), true) => (Instant::now() + MCP_START_WAIT, Box::pin(looked)),
                 (Some(looked), false) => (Instant::now() + self.servers.grace, Box::pin(looked)),
                 // One that fails at first is waited for while it is tried again.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use domain::ToolServer;
-use domain::limits::{MCP_CHANGE_WAIT, MCP_LIST_WAIT, MCP_START_WAIT, MCP_STEADY};
+use domain::limits::{MCP_CHANGE_WAIT, MCP_LIST_WAIT, MCP_REST, MCP_START_WAIT, MCP_STEADY};
 use rmcp::model::{Prompt, Tool};
 use rmcp::service::Subscription;
 use tokio::sync::{Notify, watch};
@@ -44,7 +44,7 @@ pub(crate) struct Status {
     pub(crate) version: u64,
     /// How often it was started.
     pub(crate) starts: u64,
-    /// How often it was looked for a new login.
+    /// How often it was looked whether it can be tried again: after a login, or a rest.
     looks: u64,
 }
 
@@ -96,13 +96,20 @@ impl Kept {
         }
     }
 
-    /// Has a server that waits for a login look whether there is one now, and begin again then. None if
-    /// it does not wait for one. Cancel safe.
+    /// Has a server begin again that waits for a login, if there is one now, or that failed too often
+    /// and has rested. None if it does neither. Cancel safe.
     pub(crate) fn looked_again(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         let mut status = self.status.clone();
         let before = {
             let now = status.borrow();
-            (now.phase == Phase::LoginNeeded).then_some(now.looks)?
+            let may_begin = match now.phase {
+                Phase::LoginNeeded => true,
+                Phase::Failed { until } => Instant::now() >= until,
+                Phase::Starting | Phase::Ready | Phase::BackingOff { .. } | Phase::Disabled => {
+                    false
+                }
+            };
+            may_begin.then_some(now.looks)?
         };
         self.wanted.notify_one();
         Some(async move {
@@ -189,6 +196,7 @@ impl Keeper {
                 Phase::Failed { .. } => {
                     self.wanted.notified().await;
                     self.supervision.wanted(Instant::now());
+                    self.show(|status| status.looks += 1);
                 }
                 Phase::LoginNeeded => {
                     self.wanted.notified().await;
@@ -264,18 +272,28 @@ impl Keeper {
                 });
             }
             () = link.handler().changed() => self.look_again(&link).await,
-            is_over = next(&mut self.subscription) => {
-                if is_over {
-                    self.subscription = None;
-                    // Whatever happens meanwhile is not told.
-                    tokio::select! {
-                        () = sleep(MCP_STEADY) => {}
-                        () = link.life().ended() => return,
-                    }
-                    self.subscription = link.listen().await;
-                }
-                self.look_again(&link).await;
+            is_over = next(&mut self.subscription) => match is_over {
+                true => self.listen_again(&link).await,
+                false => self.look_again(&link).await,
             }
+        }
+    }
+
+    /// Listens again after the stream of changes has ended, however often that takes: until then the
+    /// server is only asked.
+    async fn listen_again(&mut self, link: &Link) {
+        self.subscription = None;
+        let mut wait = MCP_STEADY;
+        while self.subscription.is_none() {
+            tokio::select! {
+                () = sleep(wait) => {}
+                () = link.life().ended() => return,
+            }
+            self.subscription = link.listen().await;
+            // Whatever happened meanwhile was not told, so nothing is answered from what was kept.
+            link.peer().clear_response_cache().await;
+            self.look_again(link).await;
+            wait = (wait * 2).min(MCP_REST);
         }
     }
 

@@ -1,5 +1,7 @@
 //! One connection to a server, on which every request ends once.
 
+use std::io;
+
 use domain::limits::{MCP_LIST_WAIT, MCP_PAGES_MAX, MCP_PING_WAIT, MCP_TOOLS_MAX};
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, PaginatedRequestParams, PingRequest, SubscriptionFilter, Tool};
@@ -216,7 +218,14 @@ fn login_hint(error: &(dyn std::error::Error + 'static)) -> Option<String> {
         if let Some(needed) = error.downcast_ref::<AuthRequiredError>() {
             return Some(needed.www_authenticate_header.clone());
         }
-        cause = error.source();
+        // What an error of the system's kind was made of is not its source.
+        let made_of = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        cause = match made_of {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
     }
     None
 }
@@ -234,6 +243,9 @@ fn refusal(error: &ClientInitializeError, life: &Life) -> ConnectError {
         return refusal(fallback, life);
     }
     if let ClientInitializeError::TransportError { error, .. } = error {
+        if let Some(hint) = login_hint(&*error.error) {
+            return ConnectError::LoginNeeded(hint);
+        }
         return ConnectError::Failed(quoted(&error.error.to_string()));
     }
     if let ClientInitializeError::JsonRpcError(error) = error {

@@ -16,6 +16,8 @@ mod login;
 mod logout;
 mod redirect;
 mod store;
+#[cfg(test)]
+mod tests;
 mod web;
 
 pub(crate) use account::Account;

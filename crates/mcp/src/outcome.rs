@@ -131,3 +131,54 @@ fn check(value: &Value, schema: &JsonObject) -> Result<(), String> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::event::ToolStatus;
+    use domain::limits::{IMAGE_BYTES_MAX, MCP_BLOCKS_MAX};
+    use serde_json::{Value, json};
+    use tools::Outcome;
+    use tools::output::Output;
+
+    use super::of_result;
+
+    fn read(result: Value, schema: Option<Value>) -> Outcome {
+        let output = Output::new(std::path::PathBuf::new());
+        let result = serde_json::from_value(result).unwrap();
+        let schema = schema.map(|schema| schema.as_object().unwrap().clone());
+        of_result(result, schema.as_ref(), output)
+    }
+
+    #[test]
+    fn a_result_in_a_form_has_that_form_unless_it_is_an_error() {
+        let schema = || Some(json!({"type": "object", "required": ["n"]}));
+        let content = json!([{"type": "text", "text": "said"}]);
+        let formless = read(json!({"content": content}), schema());
+        assert_eq!(formless.status, ToolStatus::Failed);
+        assert!(formless.text.contains("lacks the structured content"));
+        let wrong = json!({"content": content, "structuredContent": {"m": 1}});
+        assert_eq!(read(wrong, schema()).status, ToolStatus::Failed);
+        let right = json!({"content": content, "structuredContent": {"n": 1}});
+        assert_eq!(read(right, schema()).text, "said");
+        let error = read(json!({"content": content, "isError": true}), schema());
+        assert_eq!((error.status, &*error.text), (ToolStatus::Failed, "said"));
+    }
+
+    #[test]
+    fn of_too_much_the_beginning_is_told_and_what_is_no_text_is_named() {
+        let many = vec![json!({"type": "text", "text": "x"}); MCP_BLOCKS_MAX + 3];
+        let many = read(json!({"content": many}), None).text;
+        assert!(many.ends_with("[3 more blocks left out]"), "{many}");
+        for (length, is_shown) in [(IMAGE_BYTES_MAX, true), (IMAGE_BYTES_MAX + 1, false)] {
+            let data = "A".repeat(length);
+            let image = json!({"type": "image", "mimeType": "image/png", "data": data});
+            let image = read(json!({"content": [image]}), None);
+            assert!(
+                image.text.starts_with("[image image/png,"),
+                "{}",
+                image.text
+            );
+            assert_eq!(image.blocks.len(), usize::from(is_shown), "{length}");
+        }
+    }
+}

@@ -39,7 +39,22 @@ struct State {
     registered: usize,
     /// Whether it does not want to hear of logouts.
     is_deaf: bool,
+    posing: Posing,
     seen: Vec<Visit>,
+}
+
+/// Where the authorization server does not say that it is the one that was named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Posing {
+    /// Nowhere.
+    #[default]
+    Nowhere,
+    /// It describes itself as one that is called nearly the same.
+    InDescription,
+    /// Its answers say that they come from such a one.
+    InAnswers,
+    /// Its answers say nothing, though it has announced that they do.
+    BySilence,
 }
 
 /// A request that the server got.
@@ -108,6 +123,11 @@ impl Guarded {
     /// From now on it does not hear of logouts.
     pub fn stop_hearing(&self) {
         self.state().is_deaf = true;
+    }
+
+    /// From now on it does not say who it is.
+    pub fn pose(&self, posing: Posing) {
+        self.state().posing = posing;
     }
 
     /// All tokens that it has ever given out look like this.
@@ -279,6 +299,10 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
 
 fn answer(asked: &Asked, state: &mut State) -> Said {
     let origin = state.origin.clone();
+    let issuer = match state.posing {
+        Posing::InDescription => format!("{origin}/"),
+        Posing::Nowhere | Posing::InAnswers | Posing::BySilence => origin.clone(),
+    };
     match asked.line.as_str() {
         "POST /mcp" => tools(asked, state),
         "GET /.well-known/oauth-protected-resource/mcp" => Said::json(
@@ -288,7 +312,7 @@ fn answer(asked: &Asked, state: &mut State) -> Said {
         ),
         "GET /.well-known/oauth-authorization-server" => Said::json(
             200,
-            json!({"issuer": origin, "authorization_endpoint": format!("{origin}/authorize"),
+            json!({"issuer": issuer, "authorization_endpoint": format!("{origin}/authorize"),
                 "token_endpoint": format!("{origin}/token"),
                 "registration_endpoint": format!("{origin}/register"),
                 "revocation_endpoint": format!("{origin}/revoke"),
@@ -337,7 +361,12 @@ fn authorize(asked: &Asked, state: &mut State) -> Said {
     let given = (of("code_challenge"), of("scope"));
     state.codes.insert(code.clone(), given);
     let (back, origin) = (of("redirect_uri"), &state.origin);
-    let place = format!("{back}?code={code}&state={}&iss={origin}", of("state"));
+    let issuer = match state.posing {
+        Posing::Nowhere | Posing::InDescription => format!("&iss={origin}"),
+        Posing::InAnswers => format!("&iss={origin}/"),
+        Posing::BySilence => String::new(),
+    };
+    let place = format!("{back}?code={code}&state={}{issuer}", of("state"));
     Said {
         status: 302,
         headers: vec![("location", place)],

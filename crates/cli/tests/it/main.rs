@@ -37,6 +37,7 @@ mod mcp_apart;
 mod mcp_asks;
 mod mcp_calls;
 mod mcp_conformance;
+mod mcp_guests;
 mod mcp_login;
 mod mcp_network;
 mod mcp_newer;

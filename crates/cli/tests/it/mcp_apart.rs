@@ -10,7 +10,7 @@ use crate::mcp::home_with;
 
 /// A server over HTTP that gives whoever comes one tool, named after the key they came with, which says that
 /// key.
-async fn keyed() -> String {
+pub(crate) async fn keyed() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

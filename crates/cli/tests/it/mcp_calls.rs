@@ -150,3 +150,21 @@ async fn nothing_of_a_tool_server_outlives_a_server_that_is_killed() {
     let home = server.home();
     wait_for("both to end", || processes(home) == 0).await;
 }
+
+#[tokio::test]
+async fn a_program_that_never_begins_ends_with_its_session() {
+    let server = Program::serve_in(home_with(Script::says("hi"))).await;
+    let home = server.home();
+    let mut client = AcpClient::connect_ws(&server).await;
+    // It hears nothing, and says nothing.
+    let deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+                open('noted', 'w').write('this is hard')\nwhile True: time.sleep(60)";
+    let named = json!({"name": "deaf", "command": "python3", "args": ["-c", deaf], "env": []});
+    let params = json!({"cwd": home.workspace(), "mcpServers": [named]});
+    let session = client.call("session/new", params).await.unwrap();
+    wait_for("the program to run", || home.read("noted").is_some()).await;
+    assert!(processes(home) >= 1);
+    let close = json!({"sessionId": session["sessionId"]});
+    client.call("session/close", close).await.unwrap();
+    wait_for("it to end", || processes(home) == 0).await;
+}

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use serde_json::json;
-use testkit::guarded::{Visit, browse};
+use testkit::guarded::{Posing, Visit, browse};
 use testkit::script::{Script, say, tool};
 use testkit::{AcpClient, Guarded, Home, Program};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
@@ -31,6 +31,14 @@ fn back(address: &str) -> String {
 
 /// Logs in as a person would who follows the address that is printed; what else is printed.
 async fn log_in(home: &Home) -> String {
+    let (printed, is_in) = try_to_log_in(home).await;
+    assert!(is_in, "{printed}");
+    assert!(printed.contains("logged in to far: 2 tools"), "{printed}");
+    printed
+}
+
+/// The same, and whether it worked.
+async fn try_to_log_in(home: &Home) -> (String, bool) {
     let mut command = home.command("mcp");
     command.args(["login", "far", "--no-browser", "--log", "trace"]);
     let mut login = command.stdin(Stdio::null()).spawn().unwrap();
@@ -50,15 +58,14 @@ async fn log_in(home: &Home) -> String {
         assert_eq!(
             browse(&line).await,
             200,
-            "the person is told that it worked"
+            "the person is told that it was heard"
         );
     }
     let mut out = String::new();
     let mut stdout = login.stdout.take().unwrap();
     stdout.read_to_string(&mut out).await.unwrap();
-    assert!(login.wait().await.unwrap().success(), "{out}{printed}");
-    assert!(out.contains("logged in to far: 2 tools"), "{out}");
-    printed + &out
+    let is_in = login.wait().await.unwrap().success();
+    (printed + &out, is_in)
 }
 
 #[tokio::test]
@@ -94,6 +101,9 @@ async fn a_server_that_wants_a_login_says_so_and_is_used_once_somebody_has_logge
     assert_eq!(asked["code_challenge_method"], "S256");
     assert_eq!(asked["resource"], far.url());
     assert_eq!(asked["scope"], "basic");
+    for visit in far.visits("POST /token") {
+        assert_eq!(visit.form["resource"], far.url(), "for it alone");
+    }
 
     let (text, _) = run(&home, "mcp", &["logout", "far"]).await;
     assert_eq!(text, "logged out of far\n");
@@ -107,6 +117,32 @@ async fn a_server_that_wants_a_login_says_so_and_is_used_once_somebody_has_logge
     assert!(text.contains("far: needs a login"), "{text}");
     let (text, _) = run(&home, "mcp", &["logout", "far"]).await;
     assert_eq!(text, "there was no login to far\n");
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_is_not_the_one_named_is_shown_no_code() {
+    for (posing, said, asked) in [
+        (
+            Posing::InDescription,
+            "the authorization server says it is",
+            0,
+        ),
+        (Posing::InAnswers, "the answer comes from", 1),
+        (Posing::BySilence, "does not say from whom it comes", 1),
+    ] {
+        let far = Guarded::start().await;
+        far.pose(posing);
+        let home = home_with(Script::says("hi"));
+        set(&home, &far);
+        let (text, is_in) = try_to_log_in(&home).await;
+        assert!(!is_in && text.contains(said), "{posing:?}: {text}");
+        let count = |line: &str| far.visits(line).len();
+        assert_eq!(count("POST /register"), asked, "{posing:?}");
+        assert_eq!(count("GET /authorize"), asked, "{posing:?}");
+        assert_eq!(count("POST /token"), 0, "{posing:?}");
+        let (text, _) = run(&home, "mcp", &["list"]).await;
+        assert!(text.contains("far: needs a login"), "{posing:?}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::CallId;
+use domain::limits::{MCP_CALL_SILENCE, MCP_CALL_WAIT};
 use domain::tool_server::Speech;
 use rmcp::service::ClientLifecycleMode;
 use serde_json::{Map, Value, json};
@@ -114,6 +115,68 @@ async fn a_reader_that_dies_with_a_question_open_ends_the_call_and_takes_the_que
     assert!(matches!(ended, Err(CallError::Closed(_))), "{ended:?}");
     let left = tokio::time::timeout(AT_ONCE, thinker.left.notified()).await;
     assert!(left.is_ok(), "the person is still asked");
+}
+
+/// Somebody who is asked and declines in the end.
+#[derive(Debug)]
+struct Hesitant(Duration);
+
+impl Asks for Hesitant {
+    fn person(&self, _: ServerQuestion) -> Answering {
+        let thinking = tokio::time::sleep(self.0);
+        Box::pin(async move {
+            thinking.await;
+            PersonAnswer::Declined
+        })
+    }
+
+    fn model(&self, _: SampleRequest) -> Sampling {
+        Box::pin(std::future::ready(Err(NotSampled::Denied)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_long_a_person_thinks_the_call_has_as_much_time_left_as_before() {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(async move {
+        let (reader, mut writer) = tokio::io::split(theirs);
+        let mut lines = BufReader::new(reader).lines();
+        let mut asked = Value::Null;
+        while let Ok(Some(line)) = lines.next_line().await {
+            let message: Value = serde_json::from_str(&line).unwrap();
+            let said = match called(&message) {
+                Some(_) => {
+                    asked = message["id"].clone();
+                    Some(question())
+                }
+                None if message["id"] == "q" => {
+                    // It works on, for less than it may be silent.
+                    tokio::time::sleep(MCP_CALL_SILENCE / 2).await;
+                    Some(result(&asked, "well then"))
+                }
+                None => answer(&message),
+            };
+            if let Some(said) = said {
+                let said = format!("{said}\n");
+                writer.write_all(said.as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let (output, input) = tokio::io::split(ours);
+    let pipe = program::over(output, input);
+    let life = pipe.life.clone();
+    let lifecycle = ClientLifecycleMode::Initialize;
+    let link = Link::begin(pipe, life, Handler::default(), lifecycle).await;
+    // Longer than a call may be silent, and longer than it may take in all.
+    let asks = Arc::new(Hesitant(MCP_CALL_WAIT * 2));
+    let on_behalf = OnBehalf {
+        call: CallId::random(),
+        asks,
+    };
+    let params = params("hang", Map::new());
+    let link = link.unwrap();
+    let answered = link.call(params, None, Some(on_behalf), |_| {}).await;
+    assert_eq!(text(answered), "well then");
 }
 
 /// What a server does with its stream.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use domain::tool_server::{NamedBy, Speech};
-use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::server::{Connection, Request, answer, called, listen, result};
 use super::{AT_ONCE, all_end_at_once, call, connect, connector, text};
+use crate::call::params;
 use crate::error::{CallError, ConnectError};
 
 /// A server that is right but for calls, which `on_call` sees to.
@@ -272,4 +274,132 @@ async fn a_server_that_never_says_whether_it_will_speak_first_is_asked_all_the_s
     let begun = Instant::now();
     assert_eq!(text(call(&link, "echo", json!({})).await), "ok");
     assert!(begun.elapsed() < AT_ONCE, "only the first request waits");
+}
+
+#[tokio::test]
+async fn a_call_that_is_only_taken_is_answered_on_the_servers_own_stream_before_or_after_that() {
+    for is_before in [true, false] {
+        let (messages, said) = mpsc::channel::<Value>(8);
+        let said = Arc::new(std::sync::Mutex::new(Some(said)));
+        let (has_answer, is_taken) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (answered, taken) = (Arc::clone(&has_answer), Arc::clone(&is_taken));
+        let base = listen(move |mut connection| {
+            let (messages, said) = (messages.clone(), Arc::clone(&said));
+            let (answered, taken) = (Arc::clone(&answered), Arc::clone(&taken));
+            async move {
+                while let Some(request) = connection.request().await {
+                    let stream = said.lock().unwrap().take_if(|_| request.method == "GET");
+                    if let Some(stream) = stream {
+                        return speak(connection, stream).await;
+                    }
+                    if called(&request.body).is_none() {
+                        let said = answer(&request.body).unwrap_or_default();
+                        say(&mut connection, "200 OK", &said).await;
+                        continue;
+                    }
+                    let here = result(&request.body["id"], "here");
+                    if is_before {
+                        messages.send(here.clone()).await.unwrap();
+                        answered.notified().await;
+                    }
+                    connection.respond("202 Accepted", "text/plain", "").await;
+                    taken.notify_one();
+                    if !is_before {
+                        answered.notified().await;
+                        messages.send(here).await.unwrap();
+                    }
+                }
+            }
+        });
+        let url = format!("{}/mcp", base.await);
+        let link = connect(url, Speech::Streamable).await.unwrap();
+        for _ in 0..3 {
+            let begun = Instant::now();
+            let calling = async {
+                let said = call(&link, "echo", json!({})).await;
+                assert_eq!(text(said), "here", "{is_before}");
+                assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+                if is_before {
+                    has_answer.notify_one();
+                }
+            };
+            let going_on = async {
+                is_taken.notified().await;
+                if !is_before {
+                    // Whoever asks for something else meanwhile has heard that the call was taken.
+                    link.tools().await.unwrap();
+                    has_answer.notify_one();
+                }
+            };
+            tokio::join!(calling, going_on);
+        }
+    }
+}
+
+/// The stream on which a server speaks first.
+async fn speak(mut connection: Connection, mut said: mpsc::Receiver<Value>) {
+    connection.begin_events().await;
+    while let Some(message) = said.recv().await {
+        connection.event("message", &message.to_string()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_after_its_answer_fails_nothing() {
+    let (is_read, has_failed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (reading, failing) = (Arc::clone(&is_read), Arc::clone(&has_failed));
+    let url = server(move |mut connection, request| {
+        let (reading, failing) = (Arc::clone(&reading), Arc::clone(&failing));
+        async move {
+            connection.begin_events().await;
+            let said = result(&request.body["id"], "here");
+            connection.event("message", &said.to_string()).await;
+            reading.notified().await;
+            connection.reset();
+            failing.notify_one();
+            None
+        }
+    });
+    let link = connect(url.await, Speech::Streamable).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+        is_read.notify_one();
+        has_failed.notified().await;
+    }
+    assert!(!link.life().is_over());
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_without_a_word_is_given_up_after_a_silent_call() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let going = Arc::clone(&is_gone);
+    let base = listen(move |mut connection| {
+        let going = Arc::clone(&going);
+        async move {
+            while let Some(request) = connection.request().await {
+                if called(&request.body).is_some() {
+                    going.store(true, Ordering::SeqCst);
+                }
+                if going.load(Ordering::SeqCst) {
+                    // Neither an answer nor an end.
+                    return std::future::pending().await;
+                }
+                match (request.method.as_str(), answer(&request.body)) {
+                    ("POST", Some(said)) => say(&mut connection, "200 OK", &said).await,
+                    ("POST", None) => say(&mut connection, "202 Accepted", &Value::Null).await,
+                    _ => say(&mut connection, "405 Not Allowed", &Value::Null).await,
+                }
+            }
+        }
+    });
+    let link = connect(format!("{}/mcp", base.await), Speech::Streamable).await;
+    let link = link.unwrap();
+    let silence_max = Some(Duration::from_millis(200));
+    let called = link.call(params("hang", Map::new()), silence_max, None, |_| {});
+    let silent = called.await.unwrap_err();
+    assert!(matches!(silent, CallError::Silent(_)), "{silent}");
+    // From here on nothing happens but that time passes.
+    tokio::time::pause();
+    link.life().ended().await;
+    assert!(link.life().why().contains("does not answer any more"));
 }

@@ -1,7 +1,7 @@
 //! Over HTTP with server-sent events: row C-2.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::tool_server::{NamedBy, Speech};
@@ -34,6 +34,8 @@ struct Manners {
     takes: Duration,
     /// How often somebody tried to speak to it in the newer way.
     tried: Arc<AtomicUsize>,
+    /// The method for which nobody here is good enough.
+    turns_away: Option<&'static str>,
 }
 
 impl Manners {
@@ -45,6 +47,7 @@ impl Manners {
             end: End::Quietly,
             takes: Duration::ZERO,
             tried: Arc::new(AtomicUsize::new(0)),
+            turns_away: None,
         }
     }
 }
@@ -73,6 +76,13 @@ async fn serve(mut connection: Connection, manners: Manners, newest: Newest) {
                 .await;
             continue;
         };
+        let method = request.body["method"].as_str();
+        if method.is_some() && method == manners.turns_away {
+            let head = "HTTP/1.1 403 Forbidden\r\nwww-authenticate: Bearer \
+                        error=\"insufficient_scope\"\r\ncontent-length: 0\r\n\r\n";
+            connection.send(head).await;
+            continue;
+        }
         let (is_call, id) = (called(&request.body).is_some(), request.body["id"].clone());
         if is_call {
             manners.arrived.add_permits(1);
@@ -177,6 +187,70 @@ async fn a_bare_address_is_tried_both_ways_once_and_what_is_said_is_not_tried() 
     assert_eq!(tried(), 0, "it is said to be of the older way");
     let newer = connect(url, Speech::Streamable).await;
     assert!(newer.is_err() && tried() > 0, "it is said not to be");
+}
+
+#[tokio::test]
+async fn what_was_found_out_is_forgotten_when_it_is_not_true_any_more() {
+    let (manners, newest) = (Manners::new(), Newest::default());
+    let is_newer = Arc::new(AtomicBool::new(false));
+    let changed = Arc::clone(&is_newer);
+    let base = listen(move |connection| {
+        let (manners, newest) = (manners.clone(), newest.clone());
+        let is_newer = changed.load(Ordering::SeqCst);
+        async move {
+            match is_newer {
+                true => serve_newer(connection).await,
+                false => serve(connection, manners, newest).await,
+            }
+        }
+    });
+    let url = format!("{}/sse", base.await);
+    let bare = connector(url, Speech::Unknown, NamedBy::Operator);
+    bare.connect().await.unwrap();
+    is_newer.store(true, Ordering::SeqCst);
+    let stale = bare.connect().await.err();
+    assert!(matches!(stale, Some(ConnectError::Failed(_))), "{stale:?}");
+    let (link, _) = bare.connect().await.unwrap();
+    assert_eq!(text(call(&link, "echo", json!({})).await), "here");
+}
+
+/// The same server, over Streamable HTTP.
+async fn serve_newer(mut connection: Connection) {
+    while let Some(request) = connection.request().await {
+        let said = match called(&request.body) {
+            Some(_) => Some(result(&request.body["id"], "here")),
+            None => answer(&request.body),
+        };
+        let (status, said) = match (request.method.as_str(), said) {
+            ("POST", Some(said)) => ("200 OK", said.to_string()),
+            ("POST", None) => ("202 Accepted", String::new()),
+            _ => ("405 Method Not Allowed", String::new()),
+        };
+        connection.respond(status, "application/json", &said).await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_is_turned_away_wants_a_login_and_nothing_was_done_about_it() {
+    let guarded = async |method| {
+        let turns_away = Some(method);
+        let url = server(Manners {
+            turns_away,
+            ..Manners::new()
+        });
+        connect(url.await, Speech::Sse).await
+    };
+    let refused = guarded("initialize").await.err();
+    assert!(
+        matches!(refused, Some(ConnectError::LoginNeeded(_))),
+        "{refused:?}"
+    );
+    let link = guarded("tools/call").await.unwrap();
+    let error = call(&link, "echo", json!({})).await.unwrap_err();
+    let is_said =
+        matches!(&error, CallError::LoginNeeded(why) if why.contains("insufficient_scope"));
+    assert!(is_said && !error.may_have_run(), "{error:?}");
+    assert!(!link.life().is_over(), "others may be let in");
 }
 
 #[tokio::test]

@@ -1,5 +1,9 @@
 //! A session's servers as its turns see them.
 
+mod again;
+mod beginning;
+mod neighbours;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -86,6 +90,17 @@ async fn until(hub: &Hub, happened: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(WAIT, waiting).await.unwrap();
+}
+
+/// Has time pass at once, so that nothing that is under way on the network is late for it.
+async fn skip(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+    // Whoever waited for that time hears of it.
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Whether the tool `name` is offered.

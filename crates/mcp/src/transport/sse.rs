@@ -16,6 +16,7 @@ use netguard::Target;
 use rmcp::RoleClient;
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::service::TxJsonRpcMessage;
+use rmcp::transport::streamable_http_client::AuthRequiredError;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use wire::sse::{SseEvent, SseParser};
@@ -221,7 +222,7 @@ async fn write(door: Door, to: Target, mut outgoing: mpsc::Receiver<Outgoing>, l
         };
         let (door, to, life) = (door.clone(), Arc::clone(&to), life.clone());
         tokio::spawn(async move {
-            let posting = timeout(MCP_WRITE_WAIT, post(&door, &to, &message));
+            let posting = timeout(MCP_WRITE_WAIT, post((&door, &to), &message, &life));
             let posted = tokio::select! {
                 posted = posting => posted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
                 () = life.ended() => Err(io::ErrorKind::BrokenPipe.into()),
@@ -232,12 +233,24 @@ async fn write(door: Door, to: Target, mut outgoing: mpsc::Receiver<Outgoing>, l
     }
 }
 
-async fn post(door: &Door, to: &Target, message: &TxJsonRpcMessage<RoleClient>) -> io::Result<()> {
+async fn post(
+    (door, to): (&Door, &Target),
+    message: &TxJsonRpcMessage<RoleClient>,
+    life: &Life,
+) -> io::Result<()> {
     let body = Bytes::from(serde_json::to_vec(message)?);
     let headers = HeaderMap::new();
     let sent = door.send(to, Method::POST, &headers, Some(body));
     let answer = sent.await.map_err(io::Error::other)?;
     let status = answer.status;
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let needed = AuthRequiredError::new(door.login_hint(&answer));
+        return Err(io::Error::other(needed));
+    }
+    if matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE) {
+        // A stream that is still there belongs to nobody, for the keeper to open another.
+        life.end("the server has forgotten the session");
+    }
     if !status.is_success() {
         return Err(io::Error::other(format!("it answered with {status}")));
     }
