@@ -103,3 +103,17 @@ async fn a_20_calls_share_one_connection() {
         assert_eq!(server.connections(), 1, "{}", format.spec);
     }
 }
+
+#[tokio::test]
+async fn a_20_a_connection_that_the_server_closed_while_unused_is_replaced() {
+    for format in ALL {
+        let mut last = format.answer(format.hello);
+        last.push(Act::Close);
+        let mut server = Server::start(vec![last]).await;
+        let provider = provider(format, &server.base, Limits::default()).await;
+        assert_eq!(show(provider.open().as_mut()).await, hello(format));
+        server.client_gone().await;
+        assert_eq!(show(provider.open().as_mut()).await, hello(format));
+        assert_eq!(server.connections(), 2, "{}", format.spec);
+    }
+}
