@@ -54,6 +54,8 @@ pub(crate) enum Extra {
     Tools,
     /// Images that tools found.
     Images,
+    /// The name under which a provider keeps what it has read.
+    CacheKey,
 }
 
 /// The extras that are asked for.
@@ -62,6 +64,7 @@ pub(crate) struct Extras {
     pub(crate) thoughts: bool,
     pub(crate) tools: bool,
     pub(crate) images: bool,
+    pub(crate) cache_key: bool,
 }
 
 /// `body` as JSON. Dialects describe a request by types that borrow from the conversation: it is
@@ -83,6 +86,7 @@ impl<'a> Asked<'a> {
                 thoughts: true,
                 tools: true,
                 images: true,
+                cache_key: true,
             },
             window: 100_000,
         }
@@ -95,6 +99,7 @@ impl Extras {
             Extra::Thoughts => self.thoughts,
             Extra::Tools => self.tools,
             Extra::Images => self.images,
+            Extra::CacheKey => self.cache_key,
         }
     }
 
@@ -103,6 +108,7 @@ impl Extras {
             Extra::Thoughts => self.thoughts = false,
             Extra::Tools => self.tools = false,
             Extra::Images => self.images = false,
+            Extra::CacheKey => self.cache_key = false,
         }
         self
     }

@@ -118,6 +118,29 @@ async fn an_organisation_that_may_not_see_reasoning_is_answered_without() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_know_cache_keys_is_asked_without_from_then_on() {
+    let refused = r#"{"error":{"message":"Unsupported parameter: 'prompt_cache_key'","type":"invalid_request_error"}}"#;
+    let json = "content-type: application/json\r\n";
+    let replies = vec![
+        plain("400 Bad Request", json, refused),
+        OPENAI.answer(OPENAI.hello),
+    ];
+    let server = Server::start(replies).await;
+    let mut model = open(&SOL, &server.base, Limits::default()).await;
+    for _ in 0..2 {
+        let answer = chunks(model.as_mut(), request()).await;
+        assert!(matches!(answer.last(), Some(Ok(Chunk::Stop(_)))));
+    }
+    let requests = server.requests();
+    let asked = requests.iter().map(|(_, body)| {
+        let has = |name: &str| body.get(name).is_some();
+        (has("prompt_cache_key"), has("reasoning"))
+    });
+    let asked: Vec<_> = asked.collect();
+    assert_eq!(asked, [(true, true), (false, true), (false, true)]);
+}
+
+#[tokio::test]
 async fn usage_tells_what_was_thought_and_what_it_cost() {
     let server = Server::start(vec![OPENAI.answer(OPENAI.hello)]).await;
     let mut model = open(&SOL, &server.base, Limits::default()).await;
