@@ -76,7 +76,9 @@ async fn d_09_an_answer_without_words_that_ends_well_is_an_end() {
 #[tokio::test]
 async fn d_09_a_call_that_the_length_limit_cut_off_is_not_made() {
     for format in ALL {
-        check(format, format.answer(format.cut_off), "stop MaxTokens\n").await;
+        for cut_off in [format.cut_off, format.cut_off_early] {
+            check(format, format.answer(cut_off), "stop MaxTokens\n").await;
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Format {
     pub(crate) nothing_to_say: &'static [&'static str],
     /// An answer that ran into its length limit in the middle of a call's input.
     pub(crate) cut_off: &'static [&'static str],
+    /// The same before anything of the input came; none where calls come whole.
+    pub(crate) cut_off_early: &'static [&'static str],
     /// The server fails in mid-stream.
     pub(crate) error: &'static str,
     /// What that says.
@@ -147,6 +149,12 @@ pub(crate) const ANTHROPIC: Format = Format {
         r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}"#,
         r#"{"type":"message_stop"}"#,
     ],
+    cut_off_early: &[
+        r#"{"type":"message_start","message":{}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"write","input":{}}}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}"#,
+        r#"{"type":"message_stop"}"#,
+    ],
     error: r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
     error_shown: "error the model's server answered 529: Overloaded\n",
     too_long: r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208310 tokens > 200000 maximum"},"request_id":"req_1"}"#,
@@ -198,6 +206,10 @@ pub(crate) const OPENAI: Format = Format {
         r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"pa"}"#,
         r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}"#,
     ],
+    cut_off_early: &[
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"write","arguments":""}}"#,
+        r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}"#,
+    ],
     error: r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"The model failed."}}}"#,
     error_shown: "error the model's server answered 500: The model failed\n",
     too_long: r#"{"error":{"message":"Your input exceeds the context window of this model. Please adjust your input and try again.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}"#,
@@ -241,6 +253,11 @@ pub(crate) const OPENAI_CHAT: Format = Format {
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":"{\"pa"}}]},"finish_reason":"length"}]}"#,
         "[DONE]",
     ],
+    cut_off_early: &[
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":""}}]}}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#,
+        "[DONE]",
+    ],
     error: r#"{"error":{"message":"upstream died","code":502}}"#,
     error_shown: "error the model's server answered 502: upstream died\n",
     too_long: r#"{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.","type":"BadRequestError","code":400}"#,
@@ -273,6 +290,7 @@ pub(crate) const OLLAMA: Format = Format {
     ],
     nothing_to_say: &[r#"{"message":{"content":""},"done":true,"done_reason":"stop"}"#],
     cut_off: &[r#"{"message":{"content":""},"done":true,"done_reason":"length"}"#],
+    cut_off_early: &[r#"{"message":{"content":""},"done":true,"done_reason":"length"}"#],
     error: r#"{"error":"an error was encountered while running the model"}"#,
     error_shown: "error the model's server reported an error: an error was encountered while running the model\n",
     too_long: r#"{"error":"the input exceeds context length"}"#,
