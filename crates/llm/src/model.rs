@@ -153,7 +153,7 @@ pub enum ModelStop {
     EndTurn,
     /// It ran into its length limit.
     MaxTokens,
-    /// It refused.
+    /// It refused, or was stopped by a filter. Calls that come with it are not to be made.
     Refusal,
     /// It waits for the results of its tool calls.
     ToolUse,

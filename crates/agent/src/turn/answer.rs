@@ -55,6 +55,10 @@ impl Turn {
         if let Some(usage) = answer.usage {
             self.used(usage, UsagePurpose::Answer).await?;
         }
+        // What a refused answer still asks for may be half of what was meant.
+        if answer.stop == ModelStop::Refusal {
+            answer.calls.clear();
+        }
         Ok(Answered {
             calls: answer.calls,
             stop: answer.stop,

@@ -4,8 +4,9 @@ mod compacting;
 mod hooked;
 mod world;
 
+use domain::Event;
 use domain::event::StopReason;
-use llm::Message;
+use llm::{Chunk, Message, ModelStop};
 
 use world::{World, call, says, wants};
 
@@ -103,4 +104,35 @@ async fn d_03_a_cancel_drops_every_call_that_runs_and_starts_none_that_waits() {
     assert!(b.is_dropped(), "the read goes on after the turn");
     assert_eq!(world.finished(), ["a"]);
     assert!(world.is_quiet().await, "the write ran after the cancel");
+}
+
+#[tokio::test]
+async fn d_03_a_refusal_ends_the_turn_and_what_it_still_asks_for_is_not_run() {
+    let refuses = vec![
+        Ok(Chunk::Text("I will not.".to_owned())),
+        Ok(Chunk::ToolCall(call("a", "write"))),
+        Ok(Chunk::Stop(ModelStop::Refusal)),
+    ];
+    let mut world = World::new(vec![refuses]);
+    world.start();
+    assert_eq!(world.ended().await, Ok(StopReason::Refusal));
+    assert!(world.is_quiet().await, "the write ran");
+    let proposed = |event: &Event| matches!(event, Event::ToolUse(_));
+    assert!(!world.events.iter().any(proposed), "the write was proposed");
+}
+
+#[tokio::test]
+async fn d_03_the_turn_ends_for_the_reason_that_the_model_gives() {
+    let reasons = [
+        (ModelStop::EndTurn, StopReason::EndTurn),
+        (ModelStop::ToolUse, StopReason::EndTurn),
+        (ModelStop::MaxTokens, StopReason::MaxTokens),
+        (ModelStop::Refusal, StopReason::Refusal),
+    ];
+    for (stop, reason) in reasons {
+        let words = Ok(Chunk::Text("words".to_owned()));
+        let mut world = World::new(vec![vec![words, Ok(Chunk::Stop(stop))]]);
+        world.start();
+        assert_eq!(world.ended().await, Ok(reason));
+    }
 }

@@ -24,6 +24,13 @@ async fn the_reason_for_the_end_is_told() {
     let completed = r#"{"type":"response.completed","response":{}}"#;
     let answer = OPENAI.answer(&[refused, completed]);
     check(&OPENAI, answer, "text I will not.\nstop Refusal\n").await;
+    // A call beside it does not make it less of a refusal.
+    let call = r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","name":"list","arguments":"{}"}}"#;
+    let told = "text I will not.\ntool list {}\nstop Refusal\n";
+    let answer = OPENAI.answer(&[refused, call, completed]);
+    check(&OPENAI, answer, told).await;
+    let told = "tool list {}\nstop Refusal\n";
+    check(&OPENAI, OPENAI.answer(&[call, filtered]), told).await;
 }
 
 #[tokio::test]

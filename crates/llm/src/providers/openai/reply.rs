@@ -115,8 +115,8 @@ impl Reply for ResponsesReply {
         let stop = match end {
             End::Length => ModelStop::MaxTokens,
             End::Filter => ModelStop::Refusal,
-            End::Completed if !chunks.is_empty() => ModelStop::ToolUse,
             End::Completed if self.has_refused => ModelStop::Refusal,
+            End::Completed if !chunks.is_empty() => ModelStop::ToolUse,
             End::Completed => ModelStop::EndTurn,
         };
         chunks.extend(self.usage.take().map(Chunk::Usage));
