@@ -6,9 +6,9 @@ mod world;
 
 use domain::Event;
 use domain::event::StopReason;
-use llm::{Chunk, Message, ModelStop};
+use llm::{Chunk, Message, ModelError, ModelStop};
 
-use world::{World, call, says, wants};
+use world::{World, call, having_read, says, wants};
 
 #[tokio::test]
 async fn d_03_neighbouring_reads_overlap_and_their_results_come_in_the_order_of_the_calls() {
@@ -135,4 +135,31 @@ async fn d_03_the_turn_ends_for_the_reason_that_the_model_gives() {
         world.start();
         assert_eq!(world.ended().await, Ok(reason));
     }
+}
+
+#[tokio::test]
+async fn a_call_that_breaks_off_or_is_cancelled_has_used_what_was_counted() {
+    let half = || vec![Ok(Chunk::Text("half".to_owned()))];
+    let mut broken = half();
+    broken.push(Err(ModelError::Cut));
+    let mut world = World::new(vec![having_read(100, broken)]);
+    world.start();
+    assert!(world.ended().await.is_err());
+    assert_eq!(world.tokens_read(), [100]);
+
+    let mut world = World::new(vec![having_read(200, half())]);
+    world.start();
+    world.heard("half").await;
+    world.cancel();
+    assert_eq!(world.ended().await, Ok(StopReason::Cancelled));
+    assert_eq!(world.tokens_read(), [200]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_counted_as_it_goes_is_stored_once_by_its_last_count() {
+    let play = having_read(100, having_read(300, says("done")));
+    let mut world = World::new(vec![play]);
+    world.start();
+    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
+    assert_eq!(world.tokens_read(), [300]);
 }

@@ -44,6 +44,9 @@ async fn errors_come_in_two_shapes() {
         let told = "text Hi\nerror the model's server answered 429: Slow down\n";
         check(&OPENAI, answer, told).await;
     }
+    let failed = r#"{"type":"response.failed","response":{"error":{"code":"server_error","message":"Down."},"usage":{"input_tokens":9,"output_tokens":2}}}"#;
+    let told = "usage 9 2 0\nerror the model's server answered 500: Down\n";
+    check(&OPENAI, OPENAI.answer(&[failed]), told).await;
     let too_long = r#"{"type":"response.failed","response":{"error":{"code":"context_length_exceeded","message":"Too long."}}}"#;
     let told = "error the conversation is longer than the model can read\n";
     check(&OPENAI, OPENAI.answer(&[too_long]), told).await;

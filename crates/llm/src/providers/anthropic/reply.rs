@@ -57,6 +57,8 @@ impl Reply for MessagesReply {
             Event::MessageStart { message } => {
                 self.has_begun = true;
                 self.usage.update(message.usage);
+                // The input is paid for now, whatever becomes of the answer.
+                ready.extend(self.usage.counted().map(Chunk::Usage));
             }
             Event::ContentBlockStart { index, block } => self.begin(index, block, ready)?,
             Event::ContentBlockDelta { index, delta } => self.go_on(index, delta, ready)?,

@@ -200,6 +200,7 @@ impl ResponsesReply {
     ) -> Result<(), ModelError> {
         self.usage = response.usage.map(Into::into);
         if kind == "response.failed" {
+            ready.extend(self.usage.take().map(Chunk::Usage));
             return Err(refusal::in_stream(&response.error.unwrap_or_default()));
         }
         // Servers that send no events for items have them here.
