@@ -16,7 +16,7 @@ mod summary;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::event::{MessageKind, StopReason};
+use domain::event::{MessageKind, StopReason, Usage};
 use domain::{FailureKind, TurnError, TurnId};
 use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
 use serde_json::Value;
@@ -93,6 +93,8 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         reports,
         cancel,
         questions: 0,
+        unspent: Usage::default(),
+        sampled: None,
         gave_up_at: 0,
         view: input.view,
         asked: input.asked,
@@ -146,6 +148,11 @@ struct Turn {
     cancel: CancellationToken,
     /// Questions about finds that were asked so far.
     questions: usize,
+    /// What model calls used and the budget does not know yet: answers, summaries, and all that is
+    /// asked apart.
+    unspent: Usage,
+    /// What a tool server's wish has used so far: if the server gives up, it was used all the same.
+    sampled: Option<Usage>,
     /// No summary came about; none is tried again before the conversation is longer than this.
     gave_up_at: u64,
     view: ProjectView,
@@ -186,8 +193,8 @@ impl Turn {
             }
             self.look_at_servers().await?;
             let span = tracing::info_span!("model_call");
-            let Answered { calls, stop, usage } = self.answer().instrument(span).await?;
-            budget = budget.spend_tokens(usage);
+            let Answered { calls, stop } = self.answer().instrument(span).await?;
+            budget = self.spend(budget);
             if let Go::NoFurther = self.after_model(&calls).await? {
                 return Ok(StopReason::Refusal);
             }
@@ -200,9 +207,14 @@ impl Turn {
             }
             let called = calls.iter().map(|call| call.name.as_str());
             self.toolbox.leave_tokens(budget.tokens_left(), called);
-            let used = self.run_tools(calls).await?;
-            budget = budget.spend_tokens(used);
+            let others_used = self.run_tools(calls).await?;
+            budget = self.spend(budget).spend_tokens(others_used);
         }
+    }
+
+    /// The budget after all model calls that it does not know of yet.
+    fn spend(&mut self, budget: Budget) -> Budget {
+        budget.spend_tokens(std::mem::take(&mut self.unspent))
     }
 
     /// One answer of the model. If it refuses the conversation as too long, it is asked once more

@@ -25,7 +25,7 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Whether sending the same prompt again may help.
+    /// Whether sending the same prompt again may help, if nothing more is known of the failure.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         match self {
@@ -65,6 +65,9 @@ pub struct TurnError {
     pub kind: FailureKind,
     /// What to tell the person.
     pub message: String,
+    /// Whether sending the same prompt again may help, where that is known better than by `kind`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
 }
 
 impl TurnError {
@@ -73,6 +76,20 @@ impl TurnError {
         Self {
             kind,
             message: message.into(),
+            retryable: None,
         }
+    }
+
+    /// The same failure, of which it is known that trying again `may_help`.
+    #[must_use]
+    pub fn retryable(self, may_help: bool) -> Self {
+        let retryable = Some(may_help);
+        Self { retryable, ..self }
+    }
+
+    /// Whether sending the same prompt again may help.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.retryable.unwrap_or_else(|| self.kind.is_retryable())
     }
 }

@@ -85,7 +85,8 @@ impl Call {
     /// The next chunk, or the error that ends the call.
     pub(crate) async fn next(&mut self) -> Option<Result<Chunk, ModelError>> {
         loop {
-            if let Some(chunk) = self.ready.pop_front() {
+            if let Some(mut chunk) = self.ready.pop_front() {
+                self.count(&mut chunk);
                 return Some(Ok(chunk));
             }
             let outcome = match &mut self.state {
@@ -96,6 +97,15 @@ impl Call {
             if let Err(error) = outcome {
                 self.state = State::Over(Some(error));
             }
+        }
+    }
+
+    /// If the provider counted, says what that costs and learns from it.
+    fn count(&self, chunk: &mut Chunk) {
+        if let Chunk::Usage(usage) = chunk {
+            usage.cost_nano_usd = known::cost_nano_usd(&self.endpoint.model, usage);
+            let mut memory = self.memory.lock();
+            memory.count(self.weight, usage.input_tokens);
         }
     }
 
@@ -206,16 +216,8 @@ impl Call {
             let taken = self.reply.take(&last, &mut self.ready);
             taken.map_err(|_| ModelError::Cut)?;
         }
-        let Ending { mut chunks, pieces } = self.reply.end()?;
-        let mut memory = self.memory.lock();
-        for chunk in &mut chunks {
-            if let Chunk::Usage(usage) = chunk {
-                usage.cost_nano_usd = known::cost_nano_usd(&self.endpoint.model, usage);
-                memory.count(self.weight, usage.input_tokens);
-            }
-        }
-        memory.remember(pieces);
-        drop(memory);
+        let Ending { chunks, pieces } = self.reply.end()?;
+        self.memory.lock().remember(pieces);
         self.ready.extend(chunks);
         self.state = State::Over(None);
         Ok(())

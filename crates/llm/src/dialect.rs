@@ -54,6 +54,8 @@ pub(crate) enum Extra {
     Tools,
     /// Images that tools found.
     Images,
+    /// The name under which a provider keeps what it has read.
+    CacheKey,
 }
 
 /// The extras that are asked for.
@@ -62,6 +64,7 @@ pub(crate) struct Extras {
     pub(crate) thoughts: bool,
     pub(crate) tools: bool,
     pub(crate) images: bool,
+    pub(crate) cache_key: bool,
 }
 
 /// Room for the request of a young session, most of which are the tools it offers.
@@ -90,6 +93,7 @@ impl<'a> Asked<'a> {
                 thoughts: true,
                 tools: true,
                 images: true,
+                cache_key: true,
             },
             window: 100_000,
         }
@@ -102,6 +106,7 @@ impl Extras {
             Extra::Thoughts => self.thoughts,
             Extra::Tools => self.tools,
             Extra::Images => self.images,
+            Extra::CacheKey => self.cache_key,
         }
     }
 
@@ -110,6 +115,7 @@ impl Extras {
             Extra::Thoughts => self.thoughts = false,
             Extra::Tools => self.tools = false,
             Extra::Images => self.images = false,
+            Extra::CacheKey => self.cache_key = false,
         }
         self
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use domain::limits::MODEL_ERROR_MESSAGE_BYTES_MAX;
 use domain::{FailureKind, TurnError};
 
+use crate::retry;
+
 /// A model call that did not end well.
 ///
 /// The text of every variant is one sentence without URLs, keys, paths or causes.
@@ -82,7 +84,21 @@ impl ModelError {
             | Self::Empty
             | Self::Unusable { .. } => FailureKind::ModelError,
         };
-        TurnError::new(kind, self.to_string())
+        TurnError::new(kind, self.to_string()).retryable(self.may_pass())
+    }
+
+    /// Whether the same call may succeed later: what is wrong with the request, or with who sends
+    /// it, does not pass.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Failed { status, .. } => status.is_none_or(retry::may_help),
+            Self::ContextTooLong => false,
+            Self::Timeout { .. }
+            | Self::Unreachable { .. }
+            | Self::Cut
+            | Self::Empty
+            | Self::Unusable { .. } => true,
+        }
     }
 }
 
@@ -192,5 +208,26 @@ mod tests {
             error.message,
             "the model did not begin to answer within 1.5 s"
         );
+    }
+
+    #[test]
+    fn only_what_may_pass_is_worth_the_same_prompt_again() {
+        let failed = |status| ModelError::failed(status, "no");
+        let timeout = ModelError::Timeout {
+            wait: Wait::NextChunk,
+            limit: Duration::from_secs(1),
+        };
+        let passing = [408, 409, 425, 429, 500, 502, 503, 529];
+        let passing = passing.map(|status| failed(Some(status)));
+        let unreachable = ModelError::Unreachable { tries: 4 };
+        let others = [timeout, unreachable, ModelError::Cut, failed(None)];
+        for error in passing.into_iter().chain(others) {
+            assert!(error.to_turn_error().is_retryable(), "{error}");
+        }
+        let lasting = [400, 401, 402, 403, 404, 413, 422];
+        let lasting = lasting.map(|status| failed(Some(status)));
+        for error in lasting.into_iter().chain([ModelError::ContextTooLong]) {
+            assert!(!error.to_turn_error().is_retryable(), "{error}");
+        }
     }
 }

@@ -38,6 +38,7 @@ struct RefusedExtras {
     thoughts: AtomicBool,
     tools: AtomicBool,
     images: AtomicBool,
+    cache_key: AtomicBool,
 }
 
 /// What makes an endpoint, besides its dialect.
@@ -80,6 +81,7 @@ impl Endpoint {
             thoughts: !self.refused.thoughts.load(Ordering::Relaxed),
             tools: !self.refused.tools.load(Ordering::Relaxed),
             images: !self.refused.images.load(Ordering::Relaxed),
+            cache_key: !self.refused.cache_key.load(Ordering::Relaxed),
         }
     }
 
@@ -89,6 +91,7 @@ impl Endpoint {
             Extra::Thoughts => &self.refused.thoughts,
             Extra::Tools => &self.refused.tools,
             Extra::Images => &self.refused.images,
+            Extra::CacheKey => &self.refused.cache_key,
         };
         refused.store(true, Ordering::Relaxed);
     }

@@ -14,9 +14,10 @@ use rustls::pki_types::CertificateDer;
 
 use crate::secret::Secret;
 
-/// How long an unused connection is kept: longer than a person thinks between two prompts, shorter
-/// than most servers wait before they close it.
-const IDLE_CONNECTION: Duration = Duration::from_secs(90);
+/// How long an unused connection is kept: longer than most people read and think between two
+/// prompts, and as long as a provider keeps what it has read of a conversation. A server that closes
+/// it earlier costs nothing: the next call dials anew.
+const IDLE_CONNECTION: Duration = Duration::from_secs(300);
 
 /// Unused connections kept per server; more would only wait to be closed.
 const IDLE_CONNECTIONS_MAX: usize = 32;

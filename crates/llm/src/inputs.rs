@@ -41,6 +41,8 @@ impl Room {
 /// The call whose input was written as `input`; none if the answer was cut off in the middle of it.
 pub(crate) fn complete(name: String, input: String, is_cut_off: bool) -> Option<ToolCall> {
     let input = match input.trim() {
+        // Nothing of its input came before the limit did.
+        "" | "null" if is_cut_off => return None,
         "" | "null" => Value::Object(serde_json::Map::new()),
         text => match serde_json::from_str(text) {
             Ok(input) => input,

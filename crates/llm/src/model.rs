@@ -140,7 +140,8 @@ pub enum Chunk {
     Thought(String),
     /// A complete call.
     ToolCall(ToolCall),
-    /// Tokens used by this call, at most once.
+    /// Tokens used by this call so far; a later count takes the place of the one before. A call
+    /// that breaks off has used them all the same.
     Usage(Usage),
     /// The end, exactly once and last.
     Stop(ModelStop),
@@ -153,7 +154,7 @@ pub enum ModelStop {
     EndTurn,
     /// It ran into its length limit.
     MaxTokens,
-    /// It refused.
+    /// It refused, or was stopped by a filter. Calls that come with it are not to be made.
     Refusal,
     /// It waits for the results of its tool calls.
     ToolUse,

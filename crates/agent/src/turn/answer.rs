@@ -17,8 +17,6 @@ pub(super) struct Answered {
     pub(super) calls: Vec<ToolCall>,
     /// Why it stopped.
     pub(super) stop: ModelStop,
-    /// What the call cost.
-    pub(super) usage: Usage,
 }
 
 impl Turn {
@@ -32,33 +30,32 @@ impl Turn {
         let mut call = ModelCall::start();
         let mut stream = self.model.stream(request);
         let mut answer = Answer::default();
-        loop {
+        let ended = loop {
             let chunk = match next_chunk(&mut stream, &self.cancel).await {
                 Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(stopped) => {
-                    if matches!(stopped, Stopped::Model(_)) {
-                        call.fail();
-                    }
-                    return Err(stopped);
-                }
+                Ok(None) => break Ok(()),
+                Err(stopped) => break Err(stopped),
             };
-            call.heard();
+            heard(&mut call, &chunk);
             self.hear(&chunk);
             if let Some(report) = answer.take(chunk) {
                 send(&self.reports, report).await?;
             }
-        }
+        };
         // Lets go of the conversation, so that the session can add to it in place.
         drop(stream);
-        call.end();
+        close(call, &ended);
         if let Some(usage) = answer.usage {
             self.used(usage, UsagePurpose::Answer).await?;
+        }
+        ended?;
+        // What a refused answer still asks for may be half of what was meant.
+        if answer.stop == ModelStop::Refusal {
+            answer.calls.clear();
         }
         Ok(Answered {
             calls: answer.calls,
             stop: answer.stop,
-            usage: answer.usage.unwrap_or_default(),
         })
     }
 
@@ -72,39 +69,37 @@ impl Turn {
     ) -> Result<String, Stopped> {
         let mut call = ModelCall::start();
         let mut stream = self.model.stream(request);
-        let mut said = String::new();
-        loop {
-            match next_chunk(&mut stream, &self.cancel).await {
-                Ok(None) => break,
-                Ok(Some(chunk)) => {
-                    call.heard();
-                    match chunk {
-                        Chunk::Text(piece) if said.len() < bytes_max => said.push_str(&piece),
-                        Chunk::Usage(usage) => self.used(usage, purpose).await?,
-                        Chunk::Text(_)
-                        | Chunk::Thought(_)
-                        | Chunk::ToolCall(_)
-                        | Chunk::Stop(_) => {}
-                    }
-                }
-                Err(stopped) => {
-                    if matches!(stopped, Stopped::Model(_)) {
-                        call.fail();
-                    }
-                    return Err(stopped);
-                }
+        let (mut said, mut used) = (String::new(), None);
+        let ended = loop {
+            let chunk = match next_chunk(&mut stream, &self.cancel).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break Ok(()),
+                Err(stopped) => break Err(stopped),
+            };
+            heard(&mut call, &chunk);
+            match chunk {
+                Chunk::Text(piece) if said.len() < bytes_max => said.push_str(&piece),
+                Chunk::Usage(usage) => used = Some(usage),
+                Chunk::Text(_) | Chunk::Thought(_) | Chunk::ToolCall(_) | Chunk::Stop(_) => {}
             }
+        };
+        close(call, &ended);
+        if let Some(usage) = used {
+            self.used(usage, purpose).await?;
         }
-        call.end();
+        ended?;
         said.truncate(said.floor_char_boundary(bytes_max));
         Ok(said)
     }
 
+    /// A call of the model used this much, however it ended: the turn has so much less, and the
+    /// session is told.
     pub(super) async fn used(
         &mut self,
         usage: Usage,
         purpose: UsagePurpose,
     ) -> Result<(), Stopped> {
+        self.unspent += usage;
         let context_window = self.window();
         self.report(Report::Usage {
             usage,
@@ -154,6 +149,22 @@ impl Answer {
             Chunk::Stop(stop) => self.stop = stop,
         }
         None
+    }
+}
+
+/// A chunk came. A count alone is no answer yet.
+pub(super) fn heard(call: &mut ModelCall, chunk: &Chunk) {
+    if !matches!(chunk, Chunk::Usage(_)) {
+        call.heard();
+    }
+}
+
+/// Meters how a call ended; one that was dropped counts as cancelled.
+pub(super) fn close(call: ModelCall, ended: &Result<(), Stopped>) {
+    match ended {
+        Ok(()) => call.end(),
+        Err(Stopped::Model(_)) => call.fail(),
+        Err(Stopped::Cancelled | Stopped::Abandoned) => drop(call),
     }
 }
 

@@ -11,7 +11,7 @@ use meters::ModelCall;
 use serde_json::json;
 use tools::asks::{NotSampled, SampleRequest, Sampled, Speaker};
 
-use super::answer::next_chunk;
+use super::answer::{close, heard, next_chunk};
 use super::desk::Sample;
 use super::{Stopped, Turn};
 
@@ -33,9 +33,9 @@ impl Turn {
             let mut all_ended = false;
             loop {
                 tokio::select! {
-                    sampled = &mut sampling => break sampled,
+                    sampled = &mut sampling => break Some(sampled),
                     // Nobody waits for it any more.
-                    () = reply.closed() => return Ok(()),
+                    () = reply.closed() => break None,
                     ran = running.next(), if !all_ended => match ran {
                         Some(ran) => early.push_back(ran),
                         None => all_ended = true,
@@ -43,10 +43,14 @@ impl Turn {
                 }
             }
         };
+        if let Some(used) = self.sampled.take() {
+            self.used(used, UsagePurpose::Sampling).await?;
+        }
         let told = match sampled {
-            Ok(sampled) => Ok(sampled),
-            Err(Stopped::Model(_)) => Err(NotSampled::Failed),
-            Err(stopped @ (Stopped::Cancelled | Stopped::Abandoned)) => return Err(stopped),
+            None => return Ok(()),
+            Some(Ok(sampled)) => Ok(sampled),
+            Some(Err(Stopped::Model(_))) => Err(NotSampled::Failed),
+            Some(Err(stopped @ (Stopped::Cancelled | Stopped::Abandoned))) => return Err(stopped),
         };
         // Who is gone needs no answer.
         let _ = reply.send(told);
@@ -64,32 +68,28 @@ impl Turn {
         };
         let mut call = ModelCall::start();
         let mut stream = self.model.stream(request);
-        let (mut text, mut is_cut, mut used) = (String::new(), false, None);
-        while !is_cut {
+        let (mut text, mut is_cut) = (String::new(), false);
+        let ended = loop {
             let chunk = match next_chunk(&mut stream, &self.cancel).await {
                 Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(stopped) => {
-                    if matches!(stopped, Stopped::Model(_)) {
-                        call.fail();
-                    }
-                    return Err(stopped);
-                }
+                Ok(None) => break Ok(()),
+                Err(stopped) => break Err(stopped),
             };
-            call.heard();
+            heard(&mut call, &chunk);
             match chunk {
                 Chunk::Text(piece) => text.push_str(&piece),
-                Chunk::Usage(usage) => used = Some(usage),
+                Chunk::Usage(usage) => self.sampled = Some(usage),
                 Chunk::Stop(stop) => is_cut = stop == ModelStop::MaxTokens,
                 Chunk::Thought(_) | Chunk::ToolCall(_) => {}
             }
             is_cut |= text.len() > bytes_max;
-        }
+            if is_cut {
+                break Ok(());
+            }
+        };
         drop(stream);
-        call.end();
-        if let Some(used) = used {
-            self.used(used, UsagePurpose::Sampling).await?;
-        }
+        close(call, &ended);
+        ended?;
         text.truncate(text.floor_char_boundary(bytes_max));
         Ok(Sampled { text, is_cut })
     }

@@ -4,10 +4,11 @@ mod compacting;
 mod hooked;
 mod world;
 
+use domain::Event;
 use domain::event::StopReason;
-use llm::Message;
+use llm::{Chunk, Message, ModelError, ModelStop};
 
-use world::{World, call, says, wants};
+use world::{World, call, having_read, says, wants};
 
 #[tokio::test]
 async fn d_03_neighbouring_reads_overlap_and_their_results_come_in_the_order_of_the_calls() {
@@ -103,4 +104,62 @@ async fn d_03_a_cancel_drops_every_call_that_runs_and_starts_none_that_waits() {
     assert!(b.is_dropped(), "the read goes on after the turn");
     assert_eq!(world.finished(), ["a"]);
     assert!(world.is_quiet().await, "the write ran after the cancel");
+}
+
+#[tokio::test]
+async fn d_03_a_refusal_ends_the_turn_and_what_it_still_asks_for_is_not_run() {
+    let refuses = vec![
+        Ok(Chunk::Text("I will not.".to_owned())),
+        Ok(Chunk::ToolCall(call("a", "write"))),
+        Ok(Chunk::Stop(ModelStop::Refusal)),
+    ];
+    let mut world = World::new(vec![refuses]);
+    world.start();
+    assert_eq!(world.ended().await, Ok(StopReason::Refusal));
+    assert!(world.is_quiet().await, "the write ran");
+    let proposed = |event: &Event| matches!(event, Event::ToolUse(_));
+    assert!(!world.events.iter().any(proposed), "the write was proposed");
+}
+
+#[tokio::test]
+async fn d_03_the_turn_ends_for_the_reason_that_the_model_gives() {
+    let reasons = [
+        (ModelStop::EndTurn, StopReason::EndTurn),
+        (ModelStop::ToolUse, StopReason::EndTurn),
+        (ModelStop::MaxTokens, StopReason::MaxTokens),
+        (ModelStop::Refusal, StopReason::Refusal),
+    ];
+    for (stop, reason) in reasons {
+        let words = Ok(Chunk::Text("words".to_owned()));
+        let mut world = World::new(vec![vec![words, Ok(Chunk::Stop(stop))]]);
+        world.start();
+        assert_eq!(world.ended().await, Ok(reason));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_breaks_off_or_is_cancelled_has_used_what_was_counted() {
+    let half = || vec![Ok(Chunk::Text("half".to_owned()))];
+    let mut broken = half();
+    broken.push(Err(ModelError::Cut));
+    let mut world = World::new(vec![having_read(100, broken)]);
+    world.start();
+    assert!(world.ended().await.is_err());
+    assert_eq!(world.tokens_read(), [100]);
+
+    let mut world = World::new(vec![having_read(200, half())]);
+    world.start();
+    world.heard("half").await;
+    world.cancel();
+    assert_eq!(world.ended().await, Ok(StopReason::Cancelled));
+    assert_eq!(world.tokens_read(), [200]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_counted_as_it_goes_is_stored_once_by_its_last_count() {
+    let play = having_read(100, having_read(300, says("done")));
+    let mut world = World::new(vec![play]);
+    world.start();
+    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
+    assert_eq!(world.tokens_read(), [300]);
 }

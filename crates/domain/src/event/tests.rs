@@ -193,3 +193,22 @@ fn questions_to_people_keep_their_fields_and_their_names() {
         assert!(!matches!(event, Event::Unknown(_)), "{kind}");
     }
 }
+
+#[test]
+fn a_failed_turn_says_whether_to_try_again_and_older_ones_go_by_their_kind() {
+    let failed = |error: Value| {
+        let fields = json!({"turn": 1, "error": error});
+        let (event, again) = round_trip("result", &fields);
+        assert_eq!(again, fields);
+        let Event::TurnResult(result) = event else {
+            panic!("a result is known")
+        };
+        result.error.unwrap().is_retryable()
+    };
+    assert!(failed(json!({"kind": "model_error", "message": "m"})));
+    assert!(!failed(json!({"kind": "storage_failed", "message": "m"})));
+    let lasting = json!({"kind": "model_error", "message": "m", "retryable": false});
+    assert!(!failed(lasting));
+    let passing = json!({"kind": "model_error", "message": "m", "retryable": true});
+    assert!(failed(passing));
+}

@@ -26,6 +26,10 @@ impl Dialect for OpenAi {
     }
 
     fn refused_extra(&self, said: &str) -> Option<Extra> {
+        // Others that speak Responses do not all know it.
+        if said.contains("prompt_cache_key") {
+            return Some(Extra::CacheKey);
+        }
         // Models that do not reason, and organisations that may not see summaries.
         let names = ["reasoning", "encrypted content", "encrypted_content"];
         let is_named = names.iter().any(|name| said.contains(name));

@@ -76,7 +76,9 @@ async fn d_09_an_answer_without_words_that_ends_well_is_an_end() {
 #[tokio::test]
 async fn d_09_a_call_that_the_length_limit_cut_off_is_not_made() {
     for format in ALL {
-        check(format, format.answer(format.cut_off), "stop MaxTokens\n").await;
+        for cut_off in [format.cut_off, format.cut_off_early] {
+            check(format, format.answer(cut_off), "stop MaxTokens\n").await;
+        }
     }
 }
 
@@ -101,5 +103,19 @@ async fn a_20_calls_share_one_connection() {
         }
         assert_eq!(server.requests().len(), 5);
         assert_eq!(server.connections(), 1, "{}", format.spec);
+    }
+}
+
+#[tokio::test]
+async fn a_20_a_connection_that_the_server_closed_while_unused_is_replaced() {
+    for format in ALL {
+        let mut last = format.answer(format.hello);
+        last.push(Act::Close);
+        let mut server = Server::start(vec![last]).await;
+        let provider = provider(format, &server.base, Limits::default()).await;
+        assert_eq!(show(provider.open().as_mut()).await, hello(format));
+        server.client_gone().await;
+        assert_eq!(show(provider.open().as_mut()).await, hello(format));
+        assert_eq!(server.connections(), 2, "{}", format.spec);
     }
 }

@@ -6,7 +6,7 @@ use llm::{Chunk, Message, ToolOutcome, choose};
 use serde_json::json;
 
 use crate::formats::{ANTHROPIC, Format};
-use crate::server::{Server, plain};
+use crate::server::{Server, plain, stream_end};
 use crate::support::{KEY, ask, check, chunks, conversation, open, request, settings};
 
 #[tokio::test]
@@ -148,6 +148,21 @@ async fn usage_tells_what_the_cache_saved_and_what_it_cost() {
         ..usage
     };
     assert!(answer.contains(&Ok(Chunk::Usage(unpriced))));
+}
+
+#[tokio::test]
+async fn what_the_input_cost_is_known_before_the_answer_and_told_though_it_breaks_off() {
+    let head = ANTHROPIC.hello[0];
+    let begun = ANTHROPIC.begun(&[head, ANTHROPIC.error], vec![stream_end()]);
+    let server = Server::start(vec![begun]).await;
+    let mut model = open(&CLAUDE, &server.base, Limits::default()).await;
+    let answer = chunks(model.as_mut(), request()).await;
+    let [Ok(Chunk::Usage(usage)), Err(_)] = answer.as_slice() else {
+        panic!("a count and an error: {answer:?}")
+    };
+    assert_eq!((usage.input_tokens, usage.output_tokens), (100, 1));
+    let cost = 6 * 2_000 + 64 * 200 + 30 * 2_500 + 10_000;
+    assert_eq!(usage.cost_nano_usd, Some(cost));
 }
 
 #[tokio::test]

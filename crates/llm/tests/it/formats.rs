@@ -19,6 +19,8 @@ pub(crate) struct Format {
     pub(crate) hello_without_end: &'static [&'static str],
     /// The first word of an answer: `Hi`.
     pub(crate) first_word: &'static [&'static str],
+    /// How what is counted by then is shown.
+    pub(crate) first_word_counted: &'static str,
     /// Text and two tool calls, `read` of a.txt and `list`, as mixed as the format can be.
     pub(crate) two_tools: &'static [&'static str],
     /// A call whose input is not JSON.
@@ -27,6 +29,8 @@ pub(crate) struct Format {
     pub(crate) nothing_to_say: &'static [&'static str],
     /// An answer that ran into its length limit in the middle of a call's input.
     pub(crate) cut_off: &'static [&'static str],
+    /// The same before anything of the input came; none where calls come whole.
+    pub(crate) cut_off_early: &'static [&'static str],
     /// The server fails in mid-stream.
     pub(crate) error: &'static str,
     /// What that says.
@@ -116,6 +120,7 @@ pub(crate) const ANTHROPIC: Format = Format {
         r#"{"type":"message_start","message":{"usage":{"input_tokens":6}}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}"#,
     ],
+    first_word_counted: "usage 6 0 0\n",
     two_tools: &[
         r#"{"type":"message_start","message":{}}"#,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Let me see."}}"#,
@@ -144,6 +149,12 @@ pub(crate) const ANTHROPIC: Format = Format {
         r#"{"type":"message_start","message":{}}"#,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"write","input":{}}}"#,
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"pa"}}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}"#,
+        r#"{"type":"message_stop"}"#,
+    ],
+    cut_off_early: &[
+        r#"{"type":"message_start","message":{}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"write","input":{}}}"#,
         r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}"#,
         r#"{"type":"message_stop"}"#,
     ],
@@ -177,6 +188,7 @@ pub(crate) const OPENAI: Format = Format {
         r#"{"type":"response.completed","response":{"output":[{"type":"reasoning","summary":[]},{"type":"message","content":[{"type":"output_text","text":"Grüß"},{"type":"output_text","text":" dich ☕"}]}],"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":64},"output_tokens":5}}}"#,
     ],
     first_word: &[r#"{"type":"response.output_text.delta","output_index":0,"delta":"Hi"}"#],
+    first_word_counted: "",
     two_tools: &[
         r#"{"type":"response.output_text.delta","output_index":0,"delta":"Let me see."}"#,
         r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"c1","name":"read","arguments":""}}"#,
@@ -196,6 +208,10 @@ pub(crate) const OPENAI: Format = Format {
     cut_off: &[
         r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"write","arguments":""}}"#,
         r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{\"pa"}"#,
+        r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}"#,
+    ],
+    cut_off_early: &[
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","name":"write","arguments":""}}"#,
         r#"{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"}}}"#,
     ],
     error: r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"The model failed."}}}"#,
@@ -224,6 +240,7 @@ pub(crate) const OPENAI_CHAT: Format = Format {
         r#"{"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}"#,
     ],
     first_word: &[r#"{"choices":[{"delta":{"content":"Hi"}}]}"#],
+    first_word_counted: "",
     two_tools: &[
         r#"{"choices":[{"delta":{"content":"Let me see."}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"read","arguments":""}}]}}]}"#,
@@ -239,6 +256,11 @@ pub(crate) const OPENAI_CHAT: Format = Format {
     nothing_to_say: &[r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#],
     cut_off: &[
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":"{\"pa"}}]},"finish_reason":"length"}]}"#,
+        "[DONE]",
+    ],
+    cut_off_early: &[
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":""}}]}}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#,
         "[DONE]",
     ],
     error: r#"{"error":{"message":"upstream died","code":502}}"#,
@@ -262,6 +284,7 @@ pub(crate) const OLLAMA: Format = Format {
         r#"{"message":{"content":" dich ☕"},"done":true,"prompt_eval_count":100,"eval_count":5}"#,
     ],
     first_word: &[r#"{"message":{"role":"assistant","content":"Hi"},"done":false}"#],
+    first_word_counted: "",
     two_tools: &[
         r#"{"message":{"content":"Let me see."},"done":false}"#,
         r#"{"message":{"content":"","tool_calls":[{"function":{"index":0,"name":"read","arguments":{"path":"a.txt"}}}]},"done":false}"#,
@@ -273,6 +296,7 @@ pub(crate) const OLLAMA: Format = Format {
     ],
     nothing_to_say: &[r#"{"message":{"content":""},"done":true,"done_reason":"stop"}"#],
     cut_off: &[r#"{"message":{"content":""},"done":true,"done_reason":"length"}"#],
+    cut_off_early: &[r#"{"message":{"content":""},"done":true,"done_reason":"length"}"#],
     error: r#"{"error":"an error was encountered while running the model"}"#,
     error_shown: "error the model's server reported an error: an error was encountered while running the model\n",
     too_long: r#"{"error":"the input exceeds context length"}"#,

@@ -24,6 +24,13 @@ async fn the_reason_for_the_end_is_told() {
     let completed = r#"{"type":"response.completed","response":{}}"#;
     let answer = OPENAI.answer(&[refused, completed]);
     check(&OPENAI, answer, "text I will not.\nstop Refusal\n").await;
+    // A call beside it does not make it less of a refusal.
+    let call = r#"{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","name":"list","arguments":"{}"}}"#;
+    let told = "text I will not.\ntool list {}\nstop Refusal\n";
+    let answer = OPENAI.answer(&[refused, call, completed]);
+    check(&OPENAI, answer, told).await;
+    let told = "tool list {}\nstop Refusal\n";
+    check(&OPENAI, OPENAI.answer(&[call, filtered]), told).await;
 }
 
 #[tokio::test]
@@ -37,6 +44,9 @@ async fn errors_come_in_two_shapes() {
         let told = "text Hi\nerror the model's server answered 429: Slow down\n";
         check(&OPENAI, answer, told).await;
     }
+    let failed = r#"{"type":"response.failed","response":{"error":{"code":"server_error","message":"Down."},"usage":{"input_tokens":9,"output_tokens":2}}}"#;
+    let told = "usage 9 2 0\nerror the model's server answered 500: Down\n";
+    check(&OPENAI, OPENAI.answer(&[failed]), told).await;
     let too_long = r#"{"type":"response.failed","response":{"error":{"code":"context_length_exceeded","message":"Too long."}}}"#;
     let told = "error the conversation is longer than the model can read\n";
     check(&OPENAI, OPENAI.answer(&[too_long]), told).await;
@@ -115,6 +125,29 @@ async fn an_organisation_that_may_not_see_reasoning_is_answered_without() {
     let requests = server.requests();
     assert!(requests[0].1.get("reasoning").is_some());
     assert!(requests[1].1.get("reasoning").is_none());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_cache_keys_is_asked_without_from_then_on() {
+    let refused = r#"{"error":{"message":"Unsupported parameter: 'prompt_cache_key'","type":"invalid_request_error"}}"#;
+    let json = "content-type: application/json\r\n";
+    let replies = vec![
+        plain("400 Bad Request", json, refused),
+        OPENAI.answer(OPENAI.hello),
+    ];
+    let server = Server::start(replies).await;
+    let mut model = open(&SOL, &server.base, Limits::default()).await;
+    for _ in 0..2 {
+        let answer = chunks(model.as_mut(), request()).await;
+        assert!(matches!(answer.last(), Some(Ok(Chunk::Stop(_)))));
+    }
+    let requests = server.requests();
+    let asked = requests.iter().map(|(_, body)| {
+        let has = |name: &str| body.get(name).is_some();
+        (has("prompt_cache_key"), has("reasoning"))
+    });
+    let asked: Vec<_> = asked.collect();
+    assert_eq!(asked, [(true, true), (false, true), (false, true)]);
 }
 
 #[tokio::test]

@@ -47,6 +47,18 @@ async fn the_reason_for_the_end_is_told() {
 }
 
 #[tokio::test]
+async fn a_call_beside_a_refusal_does_not_make_it_less_of_one() {
+    let call = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"list","arguments":"{}"}}]}}]}"#;
+    let filtered = r#"{"choices":[{"delta":{},"finish_reason":"content_filter"}]}"#;
+    let answer = OPENAI_CHAT.answer(&[call, filtered, "[DONE]"]);
+    check(&OPENAI_CHAT, answer, "tool list {}\nstop Refusal\n").await;
+    let refused = r#"{"choices":[{"delta":{"refusal":"No."},"finish_reason":"tool_calls"}]}"#;
+    let answer = OPENAI_CHAT.answer(&[call, refused, "[DONE]"]);
+    let told = "text No.\ntool list {}\nstop Refusal\n";
+    check(&OPENAI_CHAT, answer, told).await;
+}
+
+#[tokio::test]
 async fn a_whole_document_is_no_stream() {
     let json = "content-type: application/json\r\n";
     let whole = plain("200 OK", json, r#"{"choices":[]}"#);

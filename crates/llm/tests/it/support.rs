@@ -75,20 +75,23 @@ pub(crate) async fn failure(model: &mut dyn Model) -> ModelError {
     stream.next().await.unwrap().unwrap_err()
 }
 
-/// The chunks of one call, one line each.
+/// The chunks of one call, one line each; of its counts the last, before the end.
 pub(crate) async fn show(model: &mut dyn Model) -> String {
-    let mut lines = String::new();
+    let (mut lines, mut counted) = (String::new(), String::new());
     for chunk in chunks(model, request()).await {
+        if let Ok(Chunk::Usage(usage)) = &chunk {
+            counted = format!(
+                "usage {} {} {}\n",
+                usage.input_tokens, usage.output_tokens, usage.cached_tokens
+            );
+        }
         lines += &match chunk {
             Ok(Chunk::Text(text)) => format!("text {text}\n"),
             Ok(Chunk::Thought(text)) => format!("thought {text}\n"),
             Ok(Chunk::ToolCall(call)) => format!("tool {} {}\n", call.name, call.input),
-            Ok(Chunk::Usage(usage)) => format!(
-                "usage {} {} {}\n",
-                usage.input_tokens, usage.output_tokens, usage.cached_tokens
-            ),
-            Ok(Chunk::Stop(stop)) => format!("stop {stop:?}\n"),
-            Err(error) => format!("error {error}\n"),
+            Ok(Chunk::Usage(_)) => String::new(),
+            Ok(Chunk::Stop(stop)) => format!("{counted}stop {stop:?}\n"),
+            Err(error) => format!("{counted}error {error}\n"),
         };
     }
     lines

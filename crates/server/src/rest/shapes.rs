@@ -313,6 +313,8 @@ pub(super) struct Failure {
     kind: String,
     /// For a person.
     message: String,
+    /// Whether sending the same prompt again may help, if that is known.
+    retryable: Option<bool>,
 }
 
 /// Something that a person is asked.

@@ -134,7 +134,7 @@ impl RpcError {
     pub fn turn_failed(error: &TurnError) -> Self {
         Self::new(code::INTERNAL, &*error.message)
             .with_data("kind", error.kind.name().into())
-            .with_data("retryable", error.kind.is_retryable().into())
+            .with_data("retryable", error.is_retryable().into())
     }
 
     /// The connection that carried the request was lost, and it cannot be told what became of it.

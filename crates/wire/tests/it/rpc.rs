@@ -289,6 +289,11 @@ fn errors_carry_the_codes_and_data_of_the_contract() {
             -32_603,
             json!({"kind": "model_timeout", "retryable": true, "requestId": "r1"}),
         ),
+        (
+            RpcError::turn_failed(&failure.clone().retryable(false)),
+            -32_603,
+            json!({"kind": "model_timeout", "retryable": false}),
+        ),
     ];
     for (error, code, data) in table {
         let shown = shown(error);

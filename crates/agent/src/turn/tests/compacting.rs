@@ -195,3 +195,19 @@ async fn d_08_a_person_can_have_it_compacted_with_something_in_mind() {
     assert!(text.contains("SUMMARY") && !text.contains("/compact"));
     assert!(text.contains("Compacted the conversation"));
 }
+
+#[tokio::test]
+async fn d_08_what_a_summary_uses_is_spent_from_the_turns_tokens() {
+    let plays = vec![
+        having_read(900, says("SUMMARY")),
+        having_read(200, super::wants([super::call("b", "read")])),
+        says("one call too many"),
+    ];
+    let mut world = World::new(plays).having_found("a", 9_000).within(10_000);
+    world.limits.turn_tokens_max = 1_000;
+    world.start();
+    world.asked().await.answer("short");
+    assert_eq!(world.ended().await, Ok(StopReason::MaxTokens));
+    assert_eq!(world.tokens_read(), [900, 200]);
+    assert_eq!(world.requests(), 2);
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::event::{AssistantMessage, UserMessage};
 use domain::event::{MessageKind, StopReason, Text, ToolResult, ToolUse, Usage, UsageRecorded};
 use domain::{CallId, Event, EventSeq, Limits, MessageId, Permit, TurnError, TurnId};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use llm::{Chunk, ChunkStream, Message, Model, ModelError, ModelRequest, ModelStop, ToolCall};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -28,7 +28,7 @@ use crate::project::{Operator, Place, ProjectView};
 use crate::report::{Finished, Note, Report, Verdict};
 use crate::settings::FileSettings;
 
-/// What the model does when it is asked.
+/// What the model does when it is asked; without an end it then says nothing more.
 pub(super) type Play = Vec<Result<Chunk, ModelError>>;
 
 /// The model says `text` and is done.
@@ -207,6 +207,26 @@ impl World {
         }
     }
 
+    /// Waits until the model has said `words`.
+    pub(super) async fn heard(&mut self, words: &str) {
+        while !self.text.contains(words) {
+            let report = next(&mut self.reports).await;
+            self.handle(report);
+        }
+    }
+
+    /// The tokens that each model call read, as far as they were stored.
+    pub(super) fn tokens_read(&self) -> Vec<u64> {
+        let read = self.events.iter().filter_map(|event| {
+            if let Event::UsageRecorded(recorded) = event {
+                Some(recorded.usage.input_tokens)
+            } else {
+                None
+            }
+        });
+        read.collect()
+    }
+
     /// Waits for the turn's end.
     pub(super) async fn ended(&mut self) -> Result<StopReason, TurnError> {
         while self.outcome.is_none() {
@@ -358,7 +378,9 @@ impl Model for Player {
             .plays
             .pop_front()
             .expect("the model was asked too often");
-        Box::pin(stream::iter(play))
+        let is_whole = matches!(play.last(), Some(Ok(Chunk::Stop(_)) | Err(_)));
+        let rest = stream::iter((!is_whole).then_some(stream::pending())).flatten();
+        Box::pin(stream::iter(play).chain(rest))
     }
 }
 

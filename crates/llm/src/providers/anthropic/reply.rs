@@ -57,6 +57,8 @@ impl Reply for MessagesReply {
             Event::MessageStart { message } => {
                 self.has_begun = true;
                 self.usage.update(message.usage);
+                // The input is paid for now, whatever becomes of the answer.
+                ready.extend(self.usage.counted().map(Chunk::Usage));
             }
             Event::ContentBlockStart { index, block } => self.begin(index, block, ready)?,
             Event::ContentBlockDelta { index, delta } => self.go_on(index, delta, ready)?,
@@ -105,9 +107,8 @@ impl Reply for MessagesReply {
                 }
                 Block::Redacted(block) => pieces.push(Piece::Sealed(block)),
                 Block::Call { name, input, whole } => {
-                    // Servers that do not stream the input give it whole at the beginning.
                     let input = if input.is_empty() {
-                        whole.to_string()
+                        given_whole(&whole)
                     } else {
                         input
                     };
@@ -223,6 +224,15 @@ impl MessagesReply {
             Delta::Other => {}
         }
         Ok(())
+    }
+}
+
+/// The input that a call began with. Servers that do not stream it give it whole; an empty object
+/// only holds its place.
+fn given_whole(whole: &Value) -> String {
+    match whole {
+        Value::Object(fields) if fields.is_empty() => String::new(),
+        whole => whole.to_string(),
     }
 }
 

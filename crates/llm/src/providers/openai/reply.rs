@@ -115,8 +115,8 @@ impl Reply for ResponsesReply {
         let stop = match end {
             End::Length => ModelStop::MaxTokens,
             End::Filter => ModelStop::Refusal,
-            End::Completed if !chunks.is_empty() => ModelStop::ToolUse,
             End::Completed if self.has_refused => ModelStop::Refusal,
+            End::Completed if !chunks.is_empty() => ModelStop::ToolUse,
             End::Completed => ModelStop::EndTurn,
         };
         chunks.extend(self.usage.take().map(Chunk::Usage));
@@ -200,6 +200,7 @@ impl ResponsesReply {
     ) -> Result<(), ModelError> {
         self.usage = response.usage.map(Into::into);
         if kind == "response.failed" {
+            ready.extend(self.usage.take().map(Chunk::Usage));
             return Err(refusal::in_stream(&response.error.unwrap_or_default()));
         }
         // Servers that send no events for items have them here.

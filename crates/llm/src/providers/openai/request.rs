@@ -1,6 +1,7 @@
 //! A conversation as the Responses API wants it.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -32,7 +33,18 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         tools,
         reasoning: reasons.then_some(Reasoning { summary: "auto" }),
         include: reasons.then_some(["reasoning.encrypted_content"]),
+        prompt_cache_key: asked.extras.cache_key.then(|| cache_key(&request.messages)),
     })
+}
+
+/// What requests share that begin with the same message, and so one conversation's all do, also
+/// after a restart: OpenAI sends them where that beginning was read last.
+fn cache_key(messages: &[Message]) -> String {
+    let mut hash = DefaultHasher::new();
+    if let Some(Message::User { text, .. }) = messages.first() {
+        text.hash(&mut hash);
+    }
+    format!("fastness-{:016x}", hash.finish())
 }
 
 #[derive(Serialize)]
@@ -51,6 +63,8 @@ struct Body<'a> {
     reasoning: Option<Reasoning>,
     #[serde(skip_serializing_if = "Option::is_none")]
     include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -97,8 +97,8 @@ impl Reply for ChatReply {
         let stop = match self.finish {
             Some(Finish::Length) => ModelStop::MaxTokens,
             Some(Finish::Filter) => ModelStop::Refusal,
-            _ if !chunks.is_empty() => ModelStop::ToolUse,
             _ if self.has_refused => ModelStop::Refusal,
+            _ if !chunks.is_empty() => ModelStop::ToolUse,
             Some(Finish::Normal) | None => ModelStop::EndTurn,
         };
         chunks.extend(self.usage.take().map(Chunk::Usage));

@@ -54,8 +54,11 @@ fn a_conversation_with_tools_is_told_in_items_and_nothing_is_stored() {
     let request = conversation();
     let call = json!({ "type": "function_call", "call_id": "abc", "name": "read",
         "arguments": "{\"path\":\"a\"}" });
+    let memory = Memory::default();
+    let mut asked = Asked::of("mock", &request, &memory);
+    asked.extras = asked.extras.without(Extra::CacheKey);
     assert_eq!(
-        sent(&Asked::of("mock", &request, &Memory::default())),
+        sent(&asked),
         json!({
             "model": "mock",
             "stream": true,
@@ -104,4 +107,25 @@ fn what_a_model_refused_is_left_out() {
     let sent = sent(&asked);
     assert_eq!(sent.get("reasoning"), None);
     assert_eq!(sent.get("include"), None);
+}
+
+#[test]
+fn a_conversation_keeps_its_cache_key_as_it_grows_and_another_has_another() {
+    let memory = Memory::default();
+    let key = |request: &ModelRequest| {
+        let sent = sent(&Asked::of("mock", request, &memory));
+        sent["prompt_cache_key"].as_str().unwrap().to_owned()
+    };
+    let whole = conversation();
+    let mut begun = conversation();
+    Arc::make_mut(&mut begun.messages).truncate(1);
+    assert_eq!(key(&begun), key(&whole));
+    // OpenAI takes up to 64 characters.
+    assert!(key(&whole).len() <= 64);
+    let mut other = conversation();
+    Arc::make_mut(&mut other.messages)[0] = Message::User {
+        text: "read b".to_owned(),
+        blocks: Vec::new(),
+    };
+    assert_ne!(key(&other), key(&whole));
 }
