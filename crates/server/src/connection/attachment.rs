@@ -382,15 +382,14 @@ impl Pump {
             }
         } else if let Event::TurnInterrupted(interrupted) = event {
             let error = storage_error(FailureKind::Interrupted);
-            let ended = self.waiting.interrupted(interrupted.turn);
+            let ended = self.waiting.ended(interrupted.turn);
             let failed = ended.iter().filter_map(|id| self.failed(id, &error));
             frames.extend(failed.map(Frame::once));
         } else if let Event::PromptDropped(dropped) = event {
-            let dropped = self.waiting.dropped(dropped.queued);
+            let ids = self.waiting.dropped(dropped.queued);
             // Told now as it will be told to whoever asks again after the restart.
             let (answer, error) = (dropped_answer(), storage_error(FailureKind::Interrupted));
-            let is_interrupted = self.waiting.is_interrupted();
-            let answers = dropped.iter().filter_map(|id| match is_interrupted {
+            let answers = ids.iter().filter_map(|id| match dropped.interrupted {
                 true => self.failed(id, &error),
                 false => self.answers.result_in_stream(id, &answer),
             });

@@ -36,8 +36,6 @@ struct Inner {
     withdrawn: HashSet<RequestId>,
     /// Answers that are known but must not overtake the stream.
     due: Vec<Due>,
-    /// The newest turn was interrupted, and with it what waited behind it.
-    interrupted: bool,
 }
 
 /// An answer that waits for the pump to pass an event.
@@ -148,7 +146,6 @@ impl Waiting {
 
     pub(super) fn started(&self, started: &TurnStarted) {
         let mut inner = self.lock();
-        inner.interrupted = false;
         if let Some(ids) = started.queued.and_then(|seq| inner.queued.remove(&seq)) {
             inner.turns.entry(started.turn).or_default().extend(ids);
         }
@@ -156,16 +153,6 @@ impl Waiting {
 
     pub(super) fn ended(&self, turn: TurnId) -> Vec<RequestId> {
         self.lock().turns.remove(&turn).unwrap_or_default()
-    }
-
-    pub(super) fn interrupted(&self, turn: TurnId) -> Vec<RequestId> {
-        self.lock().interrupted = true;
-        self.ended(turn)
-    }
-
-    /// Whether prompts that are dropped now are so because the process ends.
-    pub(super) fn is_interrupted(&self) -> bool {
-        self.lock().interrupted
     }
 
     pub(super) fn dropped(&self, queued: EventSeq) -> Vec<RequestId> {

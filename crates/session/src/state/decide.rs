@@ -104,7 +104,9 @@ impl SessionState {
 
     fn unqueue(&self, queued: EventSeq) -> Result<Vec<Entry>, Rejected> {
         let waits = self.queue.iter().any(|waiting| waiting.seq == queued);
-        waits.then(|| vec![dropped(queued)]).ok_or(Rejected::Late)
+        waits
+            .then(|| vec![dropped(queued, false)])
+            .ok_or(Rejected::Late)
     }
 
     fn set_model(&self, model: String) -> Vec<Entry> {
@@ -229,7 +231,7 @@ impl SessionState {
     fn cancel(&self) -> Vec<Entry> {
         let questions = self.questions.iter();
         let closed = questions.map(|question| question.asked.cancelled());
-        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq));
+        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq, false));
         closed.chain(unqueued).collect()
     }
 
@@ -403,8 +405,8 @@ impl SessionState {
         if let Some(running) = &self.running {
             entries.push(entry(TurnInterrupted { turn: running.turn }));
         }
-        // Behind the interruption, so that whoever reads them knows why they were dropped.
-        entries.extend(self.queue.iter().map(|queued| dropped(queued.seq)));
+        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq, true));
+        entries.extend(unqueued);
         if entries.is_empty() {
             Err(Rejected::Late)
         } else {
@@ -447,8 +449,11 @@ pub(super) fn entry(event: impl Into<Event>) -> Entry {
     Entry::Event(event.into())
 }
 
-fn dropped(queued: EventSeq) -> Entry {
-    entry(PromptDropped { queued })
+fn dropped(queued: EventSeq, interrupted: bool) -> Entry {
+    entry(PromptDropped {
+        queued,
+        interrupted,
+    })
 }
 
 pub(super) fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {
