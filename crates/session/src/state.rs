@@ -23,7 +23,6 @@ mod rewind;
 
 pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
-pub(crate) use prompts::interrupted_error;
 pub use questions::{Asked, Question, Said};
 pub use rewind::Rewind;
 

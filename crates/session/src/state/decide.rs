@@ -9,7 +9,7 @@ use domain::event::{
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
-use domain::{Event, EventSeq, MessageId, PrincipalId, PromptId, TurnId};
+use domain::{Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnId};
 use journal::Entry;
 use serde_json::{Map, Value};
 
@@ -97,7 +97,8 @@ impl SessionState {
                 Ok(self.end_message(false))
             }
             Command::End(outcome) => self.end(outcome),
-            Command::Interrupt => self.interrupt(),
+            Command::Interrupt => self.cut_off(None),
+            Command::Fail(kind) => self.cut_off(Some(kind)),
             Command::Close => Ok(vec![entry(SessionClosed {})]),
         }
     }
@@ -399,11 +400,20 @@ impl SessionState {
         Ok(entries)
     }
 
-    fn interrupt(&self) -> Result<Vec<Entry>, Rejected> {
+    /// Ends what could not end by itself: because of a `failure`, or else because the process did.
+    fn cut_off(&self, failure: Option<FailureKind>) -> Result<Vec<Entry>, Rejected> {
         let mut entries = self.end_message(true);
         entries.extend(self.close_calls(ToolStatus::NotRun, ToolStatus::Unknown));
-        if let Some(running) = &self.running {
-            entries.push(entry(TurnInterrupted { turn: running.turn }));
+        if let Some(Running { turn, usage, .. }) = self.running {
+            entries.push(match failure {
+                None => entry(TurnInterrupted { turn }),
+                Some(kind) => entry(TurnResult {
+                    turn,
+                    stop_reason: None,
+                    error: Some(kind.into()),
+                    usage: Some(usage),
+                }),
+            });
         }
         let unqueued = self.queue.iter().map(|queued| dropped(queued.seq, true));
         entries.extend(unqueued);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use domain::limits::PROMPT_IDS_REMEMBERED_MAX;
-use domain::{EventSeq, FailureKind, PromptId, TurnError, TurnId};
+use domain::{EventSeq, FailureKind, PromptId, TurnId};
 
 use super::TurnOutcome;
 
@@ -24,17 +24,8 @@ impl Fate {
     /// The fate of a turn that the process did not live to finish.
     #[must_use]
     pub fn interrupted() -> Self {
-        Self::Ended(Err(interrupted_error()))
+        Self::Ended(Err(FailureKind::Interrupted.into()))
     }
-}
-
-/// What the client of an interrupted turn is told.
-#[must_use]
-pub(crate) fn interrupted_error() -> TurnError {
-    TurnError::new(
-        FailureKind::Interrupted,
-        "the server stopped while the turn ran",
-    )
 }
 
 /// The newest prompt ids and their fates.

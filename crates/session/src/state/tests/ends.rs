@@ -1,10 +1,10 @@
 //! How prompts end that could not end by themselves.
 
-use domain::Event;
+use domain::{Event, FailureKind};
 use serde_json::json;
 
-use super::{check, command};
-use crate::state::{Fate, Rejected, SessionState};
+use super::{check, command, shown};
+use crate::state::{Command, Fate, Rejected, SessionState};
 
 #[test]
 fn a_prompt_that_waits_when_the_process_ends_was_interrupted_also_if_no_turn_was() {
@@ -26,6 +26,22 @@ prompt later as q
 prompt go as p
     rejected: repeated, ended true
 ",
+    );
+}
+
+#[test]
+fn a_turn_that_the_store_failed_under_ends_with_that() {
+    let mut state = SessionState::default();
+    for line in ["prompt go", "queue later"] {
+        for entry in state.decide(command(line, &state)).unwrap() {
+            state.apply_entry(state.head().next(), &entry);
+        }
+    }
+    let failed = state.decide(Command::Fail(FailureKind::StorageFailed));
+    let told: Vec<String> = failed.unwrap().iter().map(shown).collect();
+    assert_eq!(
+        told,
+        ["result storage_failed", "prompt.dropped 5 interrupted"]
     );
 }
 
