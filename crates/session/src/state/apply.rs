@@ -20,7 +20,7 @@ impl SessionState {
     /// it again must not have it twice in the conversation.
     fn heard(&mut self, message: &UserMessage) {
         let end = message.text.floor_char_boundary(PROMPT_HEAD_BYTES_MAX);
-        self.prompt_head = message.text[..end].to_owned();
+        self.prompt_head = message.text[..end].into();
         if let Some(prompt_id) = &message.prompt_id {
             self.prompts.set(prompt_id, Fate::interrupted());
         }
