@@ -93,6 +93,8 @@ export class Conversation {
   options: ConfigOption[] = [];
   usage: Usage | null = null;
   damagedAt: number | null = null;
+  /** The newest turn whose failure is noted. */
+  private failed: number | null = null;
   resumeToken: string | null = null;
   /** How many items were put before those that were there first. */
   base = 0;
@@ -147,6 +149,7 @@ export class Conversation {
     this.usage = null;
     this.base = 0;
     this.kept = Infinity;
+    this.failed = null;
     this.cursor = { epoch: 0, seq: 0, offset: 0 };
     this.rev++;
   }
@@ -189,11 +192,15 @@ export class Conversation {
   turnTold(notice: TurnNotice): void {
     this.rev++;
     if (notice.seq < this.cursor.seq) return;
-    this.move({ seq: notice.seq });
+    // What tells of no new event, as that the store failed, leaves us where we are.
+    if (notice.seq > this.cursor.seq) this.move({ seq: notice.seq });
     this.turn = { id: notice.turn, state: notice.state };
     if (notice.promptId && notice.state === "running") this.started(notice.promptId, notice.seq - 1);
     if (notice.state !== "idle") return;
     if (notice.error) {
+      // The journal tells later of what was told when the store failed.
+      if (this.failed === notice.turn) return;
+      this.failed = notice.turn;
       const text = notice.error.kind === "interrupted" ? "Interrupted: the server stopped during this turn" : "The turn failed";
       this.note(notice.seq, "error", text, notice.error.message);
     } else if (notice.stopReason && notice.stopReason in STOPPED) {
@@ -245,6 +252,7 @@ export class Conversation {
   /** Drops what began at `from` or later, and takes back what happened to earlier things since. */
   private dropFrom(from: number): void {
     this.kept = Math.min(this.kept, from - 1);
+    this.failed = null;
     this.items = this.items.filter((item) => {
       if (item.seq < from) return true;
       this.places.delete(item.key);

@@ -98,6 +98,19 @@ test("a prompt of ours stands once, whether or not it comes back", () => {
   assert.deepEqual(shown(again), ["user do it", "agent ok"]);
 });
 
+test("a turn that the store failed under is noted once, and the open message goes on", () => {
+  const conversation = new Conversation();
+  conversation.turnTold({ seq: 3, turn: 1, state: "running" });
+  conversation.update(chunk("m1", "half"), { seq: 4, epoch: 0, offset: 4 });
+  const error = { kind: "storage_failed", message: "the disk failed" };
+  conversation.turnTold({ seq: 4, turn: 1, state: "idle", error });
+  assert.deepEqual(conversation.cursor, { epoch: 0, seq: 4, offset: 4 });
+  const once = shown(conversation);
+  conversation.turnTold({ seq: 6, turn: 1, state: "idle", error });
+  assert.deepEqual(conversation.cursor, { epoch: 0, seq: 6, offset: 0 });
+  assert.deepEqual(shown(conversation), once);
+});
+
 test("a prompt that waits stays below what others do, and says when it never began", () => {
   const conversation = new Conversation();
   conversation.prompted("p1", "mine", [{ type: "text", text: "mine" }]);

@@ -39,6 +39,21 @@ impl FailureKind {
         }
     }
 
+    /// What a person is told who is told nothing more particular.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::ModelError => "the model failed",
+            Self::ModelTimeout => "the model did not answer in time",
+            Self::StorageFull => "the disk is full; free some space and prompt again",
+            Self::StorageFailed => "the disk failed; the turn was not stored",
+            Self::Damaged => "the session's journal is damaged; it can be read but not continued",
+            Self::HeldElsewhere => "another process has the session open",
+            Self::Draining => "the server is shutting down",
+            Self::Interrupted => "the server stopped while the turn ran",
+        }
+    }
+
     /// The name used on the wire and in the journal.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -91,5 +106,11 @@ impl TurnError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.retryable.unwrap_or_else(|| self.kind.is_retryable())
+    }
+}
+
+impl From<FailureKind> for TurnError {
+    fn from(kind: FailureKind) -> Self {
+        Self::new(kind, kind.sentence())
     }
 }

@@ -123,8 +123,12 @@ events! {
         text: String,
         blocks: Vec<Value>,
     }
-    /// A queued prompt that will not run.
-    "prompt.dropped" => PromptDropped { queued: EventSeq }
+    /// A queued prompt that will not run; `interrupted` when the process's end is why.
+    "prompt.dropped" => PromptDropped {
+        queued: EventSeq,
+        #[serde(default, skip_serializing_if = "is_false")]
+        interrupted: bool,
+    }
     /// A turn begins; `queued` names the `prompt.queued` it came from.
     "turn.started" => TurnStarted {
         turn: TurnId,

@@ -92,8 +92,12 @@ pub const WAITING_STREAMS_MAX: usize = 16;
 pub const QUEUED_PROMPTS_MAX: usize = 16;
 
 /// Prompts of a session whose `promptId` is remembered: a request is sent again soon or never, and
-/// each takes about 200 bytes while the session is in memory. One that is older prompts anew.
+/// each takes about 200 bytes while the session is in memory. Older ones are in the journal.
 pub const PROMPT_IDS_REMEMBERED_MAX: usize = 1_024;
+
+/// Bits that tell whether a `promptId` may be one of the older ones: 16 KiB for a session that has
+/// some, and of 10,000 of them one new prompt in a hundred is looked up for nothing.
+pub const PROMPT_IDS_FILTER_BITS: usize = 128 * 1024;
 
 /// Ends of turns that a session remembers to go back to; eight bytes each, and nobody undoes more.
 pub const TURN_ENDS_REMEMBERED_MAX: usize = 4_096;

@@ -43,7 +43,7 @@ use access::{Access, Caller};
 use answers::Answers;
 use asking::Asking;
 use attachment::Attachment;
-pub(crate) use attachment::storage_error;
+pub(crate) use attachment::{notice, storage_error};
 use entering::Entered;
 use held::Held;
 use lanes::Lanes;

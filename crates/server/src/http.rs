@@ -22,6 +22,7 @@ mod pulse;
 mod routes;
 mod sniff;
 mod socket;
+mod taking;
 mod tls;
 mod tui;
 mod unix;

@@ -44,6 +44,7 @@ mod family;
 mod life;
 mod pace;
 mod project;
+mod recall;
 mod running;
 mod settings;
 mod watched;
@@ -327,6 +328,11 @@ impl SessionActor {
         }
         if !self.has_disk_room().await {
             return reply(Err(CommandError::Failed(FailureKind::StorageFull)));
+        }
+        match self.recall(prompt.prompt_id.as_ref()).await {
+            Ok(None) => {}
+            Ok(Some(fate)) => return reply(Ok(Accepted::Repeated(fate, self.feed.head().seq))),
+            Err(kind) => return reply(Err(CommandError::Failed(kind))),
         }
         let Some(open) = &self.open else {
             return reply(Err(CommandError::Closed));

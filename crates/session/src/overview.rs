@@ -16,7 +16,7 @@ use journal::{Meta, Raw, Reader, StoreError};
 
 use crate::directory::Sessions;
 use crate::handle::{AttachError, SessionHandle, TurnPhase};
-use crate::state::{Asked, Question, TurnOutcome, interrupted_error, outcome_of};
+use crate::state::{Asked, Question, TurnOutcome, outcome_of};
 use crate::store_task::{blocking, failure_kind};
 
 /// A session in memory as it was after its newest commit; `None` while its files are not open.
@@ -314,7 +314,7 @@ fn tell(reader: &mut Reader, which: &Which, after: EventSeq) -> Result<Option<To
             (told.outcome, told.usage) = (Some(outcome_of(result)), result.usage);
             return ControlFlow::Break(());
         } else if let Event::TurnInterrupted(_) = &stored.event {
-            told.outcome = Some(Err(interrupted_error()));
+            told.outcome = Some(Err(FailureKind::Interrupted.into()));
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())

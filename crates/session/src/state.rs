@@ -23,7 +23,6 @@ mod rewind;
 
 pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
-pub(crate) use prompts::interrupted_error;
 pub use questions::{Asked, Question, Said};
 pub use rewind::Rewind;
 
@@ -60,7 +59,7 @@ pub struct SessionState {
     /// The model that was chosen for it, if one was.
     model: Option<String>,
     /// The beginning of what was prompted last.
-    prompt_head: String,
+    prompt_head: Box<str>,
     /// What all its model calls used.
     usage: Usage,
     /// Where turns ended that are not undone, oldest first.
@@ -143,7 +142,7 @@ impl Default for SessionState {
             prompts: PromptLog::default(),
             recoveries: Vec::new(),
             model: None,
-            prompt_head: String::new(),
+            prompt_head: Box::default(),
             usage: Usage::default(),
             turn_ends: VecDeque::new(),
             rewinds: Vec::new(),
@@ -239,6 +238,16 @@ impl SessionState {
             Some(None) => CallStanding::Asked,
             None => CallStanding::Over,
         }
+    }
+
+    /// What became of the prompt that its client calls `id`, if it is one of the newest.
+    pub(crate) fn fate(&self, id: &PromptId) -> Option<&Fate> {
+        self.prompts.get(id)
+    }
+
+    /// Whether only the journal can say what became of the prompt `id`.
+    pub(crate) fn may_have_forgotten(&self, id: &PromptId) -> bool {
+        self.prompts.may_have_forgotten(id)
     }
 
     /// Whether a message is being streamed.

@@ -82,6 +82,70 @@ async fn f_11_what_was_acknowledged_under_a_file_size_limit_is_there_without_it(
 }
 
 #[tokio::test]
+async fn f_11_how_a_turn_ended_that_the_store_failed_under_is_told_to_everyone_and_stays_so() {
+    let settings = [
+        ("FASTNESS_LIMITS_DISK_FREE_MIN", "0"),
+        ("FASTNESS_GREETING", "false"),
+    ];
+    let script = Script::new().call([stream(&"words ".repeat(200), 100, 0)]);
+    let server = serve_with(script, &settings).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    let dialed = AcpClient::dial_ws(&server.acp_url(), Some(server.token())).await;
+    let mut watcher = dialed.unwrap().in_directory(server.home().workspace());
+    let capabilities = json!({"_meta": {"fastness": {"turns": true}}});
+    watcher.initialize_with(capabilities).await;
+    watcher.load_session(&session).await.unwrap();
+
+    // Its text does not fit, so it fails in the middle of a message.
+    limit_file_size(&server, Some(48 * 1024));
+    let lost = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}],
+        "_meta": {"fastness": {"promptId": "lost"}}});
+    let error = client.call("session/prompt", lost.clone()).await;
+    let error = error.unwrap_err();
+    check_storage_error(&error, &["storage_full", "storage_failed"]);
+    let started = watcher.next_notification("_fastness/turn").await;
+    assert_eq!(
+        (&started["turn"], &started["state"]),
+        (&json!(1), &json!("running"))
+    );
+    let ended = watcher.next_notification("_fastness/turn").await;
+    assert_eq!(
+        (&ended["turn"], &ended["state"]),
+        (&json!(1), &json!("idle"))
+    );
+    assert_eq!(ended["error"]["kind"], error.data["kind"]);
+
+    // With room again the journal says the same, and so does whoever is asked.
+    limit_file_size(&server, None);
+    let again = client.call("session/prompt", lost).await.unwrap_err();
+    assert_eq!(again.data["kind"], error.data["kind"]);
+    let stored = watcher.next_notification("_fastness/turn").await;
+    assert_eq!(
+        (&stored["turn"], &stored["error"]),
+        (&ended["turn"], &ended["error"])
+    );
+    assert!(stored["seq"].as_u64() > ended["seq"].as_u64(), "{stored}");
+    client.prompt(&session, "with room again").await;
+    let started = watcher.next_notification("_fastness/turn").await;
+    assert_eq!(
+        (&started["turn"], &started["state"]),
+        (&json!(2), &json!("running"))
+    );
+    let events = strictly(server.home(), &session);
+    let kinds = events.iter().map(|event| &event["type"]);
+    assert!(!kinds.clone().any(|kind| kind == "turn.interrupted"));
+
+    // What the watcher saw of the message before and after is all of it, once.
+    let first = events
+        .iter()
+        .find(|event| event["type"] == "assistant.message");
+    let whole = first.unwrap()["text"].as_str().unwrap();
+    let seen = watcher.take_updates(&session);
+    assert!(testkit::client::text_of(&seen, "agent_message_chunk").starts_with(whole));
+}
+
+#[tokio::test]
 async fn f_07_a_full_disk_is_told_to_the_client_and_forgotten_when_there_is_space() {
     let script = Script::new().call([stream(&"words ".repeat(100), 4, 0), say("${prompt}")]);
     let disk = SmallDisk::serve(script).await;

@@ -54,6 +54,7 @@ mod permissions;
 mod project;
 mod prompts;
 mod questions;
+mod queued;
 mod races;
 mod rejected;
 mod remote_clients;

@@ -1,5 +1,7 @@
 //! Streamable HTTP over HTTP/2: one connection carries the messages and all streams at once.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::SendRequest;
@@ -11,7 +13,7 @@ use testkit::{Program, wait_for};
 use tokio::time::timeout;
 
 use crate::http2::connect_over;
-use crate::support::{serve, stored};
+use crate::support::{serve, serve_with, stored};
 
 /// One HTTP/2 connection to a server, and the client's id there once it has one.
 struct Client<'a> {
@@ -170,4 +172,102 @@ async fn one_http_2_connection_carries_messages_and_streams_at_once() {
     let ended = client.ask("DELETE", &[], None).await;
     assert_eq!(ended.status(), 202);
     assert_eq!(main.next().await, None, "its streams end with it");
+}
+
+/// A message that is far larger than the windows of HTTP/2, in chunks.
+const CHUNK_BYTES: usize = 4_000;
+const CHUNKS: u32 = 500;
+
+/// How long a client may take nothing.
+const STALL_MS: u64 = 2_000;
+
+/// A client on a connection of its own with a session; gives its stream of that session.
+async fn with_session(server: &Program) -> (Client<'_>, String, Events) {
+    let http = connect_over(connect(server).await).await;
+    let mut client = Client {
+        server,
+        http,
+        id: None,
+    };
+    let hello = message(0, "initialize", &json!({"protocolVersion": 1}));
+    let opened = client.post(&hello).await;
+    let id = opened.headers().get("acp-connection-id").unwrap();
+    client.id = Some(id.to_str().unwrap().to_owned());
+    let mut main = client.stream(None).await;
+    let new = json!({"cwd": server.home().workspace(), "mcpServers": []});
+    client.post(&message(1, "session/new", &new)).await;
+    let (made, _) = main.until(1).await;
+    let session = made["result"]["sessionId"].as_str().unwrap().to_owned();
+    let own = client.stream(Some(&session)).await;
+    let blocks = json!([{"type": "text", "text": "go"}]);
+    let prompt = json!({"sessionId": session, "prompt": blocks});
+    client.post(&message(2, "session/prompt", &prompt)).await;
+    (client, session, own)
+}
+
+#[tokio::test]
+async fn a_reader_over_http_2_that_makes_no_room_is_dropped_and_one_that_makes_little_is_not() {
+    let script = Script::new().call([stream(&"~".repeat(CHUNK_BYTES), CHUNKS, 0)]);
+    let stall = STALL_MS.to_string();
+    let settings = [
+        ("FASTNESS_LIMITS_STALL_MS", stall.as_str()),
+        ("FASTNESS_GREETING", "false"),
+        ("FASTNESS_LOG", "debug"),
+    ];
+    let server = serve_with(script, &settings).await;
+    let is_dropped = || server.stderr().contains("an answer was not taken");
+    let whole = CHUNKS as usize * CHUNK_BYTES;
+
+    // Slower than any stall time would let a whole window pass, and never still.
+    let (_client, _, mut slow) = with_session(&server).await;
+    let (began, mut unreleased) = (Instant::now(), 0);
+    while began.elapsed() < 2 * Duration::from_millis(STALL_MS) {
+        if unreleased < 4_096 {
+            let piece = timeout(testkit::program::DEADLINE, slow.body.data()).await;
+            let piece = piece.unwrap().unwrap().unwrap();
+            slow.text.push_str(std::str::from_utf8(&piece).unwrap());
+            unreleased += piece.len();
+        }
+        let released = unreleased.min(4_096);
+        slow.body.flow_control().release_capacity(released).unwrap();
+        unreleased -= released;
+        // Not to wait for anything: this is how slowly it reads.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    slow.body
+        .flow_control()
+        .release_capacity(unreleased)
+        .unwrap();
+    let (answer, said) = slow.until(2).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(said.len(), whole, "nothing missing, nothing twice");
+    assert!(!is_dropped(), "it was cut off");
+
+    let (mut client, session, mut stuck) = with_session(&server).await;
+    wait_for("the reader that makes no room is dropped", is_dropped).await;
+    while let Some(Ok(piece)) = stuck.body.data().await {
+        let flow = stuck.body.flow_control();
+        flow.release_capacity(piece.len()).unwrap();
+        stuck.text.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    // What had come whole counts; the stream goes on after it.
+    let (got, _) = stuck.text.rsplit_once("\n\n").unwrap();
+    let mut lines = got.lines().rev();
+    let last = lines.find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let headers = [
+        ("accept", "text/event-stream"),
+        ("acp-session-id", &session),
+        ("last-event-id", last),
+    ];
+    let answer = client.ask("GET", &headers, None).await;
+    assert_eq!(answer.status(), 200, "nobody else reads it");
+    let mut again = Events {
+        body: answer.into_body(),
+        text: String::new(),
+    };
+    let (answer, rest) = again.until(2).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    let got = got.matches('~').count();
+    assert_eq!(got + rest.len(), whole, "nothing missing, nothing twice");
+    assert!(got > 0 && !rest.is_empty());
 }

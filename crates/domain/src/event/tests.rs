@@ -25,6 +25,7 @@ fn every_known_event_keeps_its_fields_and_its_name() {
         ),
         ("prompt.queued", json!({"text": "hi", "blocks": []})),
         ("prompt.dropped", json!({"queued": 7})),
+        ("prompt.dropped", json!({"queued": 7, "interrupted": true})),
         ("turn.started", json!({"turn": 1, "promptId": "p"})),
         (
             "message.started",

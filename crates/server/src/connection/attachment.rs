@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use domain::event::{StopReason, Usage};
 use domain::ids::PermissionId;
-use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError};
+use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError, TurnId};
 use session::{
     CommandError, Config, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription,
     TurnOutcome,
@@ -56,19 +56,7 @@ pub(crate) fn dropped_answer() -> serde_json::Value {
 
 /// What a client is told when the store failed under its turn.
 pub(crate) fn storage_error(kind: FailureKind) -> TurnError {
-    let message = match kind {
-        FailureKind::StorageFull => "the disk is full; free some space and prompt again",
-        FailureKind::StorageFailed => "the disk failed; the turn was not stored",
-        FailureKind::Damaged => {
-            "the session's journal is damaged; it can be read but not continued"
-        }
-        FailureKind::HeldElsewhere => "another process has the session open",
-        FailureKind::Draining => "the server is shutting down",
-        FailureKind::Interrupted => "the server stopped while the turn ran",
-        FailureKind::ModelError => "the model failed",
-        FailureKind::ModelTimeout => "the model did not answer in time",
-    };
-    TurnError::new(kind, message)
+    kind.into()
 }
 
 /// The refusal of a command that the session did not carry out.
@@ -80,6 +68,23 @@ pub(crate) fn command_error(error: &CommandError) -> RpcError {
         CommandError::Invalid(why) => RpcError::invalid_params(*why),
         CommandError::Closed => RpcError::session_not_found(),
         CommandError::Failed(kind) => RpcError::turn_failed(&storage_error(*kind)),
+    }
+}
+
+/// That a turn is as `state` says, since the event `seq`.
+pub(crate) fn notice(
+    session_id: SessionId,
+    (seq, turn): (EventSeq, TurnId),
+    state: TurnState,
+) -> TurnNotice {
+    TurnNotice {
+        session_id,
+        seq,
+        turn,
+        state,
+        stop_reason: None,
+        error: None,
+        prompt_id: None,
     }
 }
 
@@ -278,15 +283,27 @@ impl Pump {
                     let frame = acp::tool_progress(self.session, &live.call, &live.text);
                     frames.extend(frame.map(Frame::passing));
                 }
-                Item::Failed(kind) => {
-                    let error = storage_error(kind);
-                    let all = self.waiting.all();
-                    let failed = all.iter().filter_map(|id| self.failed(id, &error));
-                    frames.extend(failed.map(Frame::once));
-                }
+                Item::Failed(kind) => self.store_failed(kind, delivery.cursor.seq, &mut frames),
             }
         }
         self.route.send(frames).await
+    }
+
+    /// The store failed under the turn: it is over, and no event could say so yet.
+    fn store_failed(&self, kind: FailureKind, seq: EventSeq, frames: &mut Vec<Frame>) {
+        let error = storage_error(kind);
+        let turn = self.waiting.take_running();
+        let turn = turn.filter(|_| self.capabilities.turns);
+        let notice = turn.map(|turn| TurnNotice {
+            error: Some(error.clone()),
+            ..notice(self.session, (seq, turn), TurnState::Idle)
+        });
+        // Once: the journal cannot give it again, only what recovery makes of it.
+        let told = notice.map(|notice| acp::turn_notification(&notice));
+        frames.extend(told.map(Frame::once));
+        let all = self.waiting.all();
+        let failed = all.iter().filter_map(|id| self.failed(id, &error));
+        frames.extend(failed.map(Frame::once));
     }
 
     /// The frames that show a stored event to this client.
@@ -389,15 +406,14 @@ impl Pump {
             }
         } else if let Event::TurnInterrupted(interrupted) = event {
             let error = storage_error(FailureKind::Interrupted);
-            let ended = self.waiting.interrupted(interrupted.turn);
+            let ended = self.waiting.ended(interrupted.turn);
             let failed = ended.iter().filter_map(|id| self.failed(id, &error));
             frames.extend(failed.map(Frame::once));
         } else if let Event::PromptDropped(dropped) = event {
-            let dropped = self.waiting.dropped(dropped.queued);
+            let ids = self.waiting.dropped(dropped.queued);
             // Told now as it will be told to whoever asks again after the restart.
             let (answer, error) = (dropped_answer(), storage_error(FailureKind::Interrupted));
-            let is_interrupted = self.waiting.is_interrupted();
-            let answers = dropped.iter().filter_map(|id| match is_interrupted {
+            let answers = ids.iter().filter_map(|id| match dropped.interrupted {
                 true => self.failed(id, &error),
                 false => self.answers.result_in_stream(id, &answer),
             });
@@ -410,16 +426,7 @@ impl Pump {
         if !self.capabilities.turns {
             return None;
         }
-        let (session_id, seq) = (self.session, stored.seq);
-        let notice = |turn, state| TurnNotice {
-            session_id,
-            seq,
-            turn,
-            state,
-            stop_reason: None,
-            error: None,
-            prompt_id: None,
-        };
+        let notice = |turn, state| notice(self.session, (stored.seq, turn), state);
         let notice = if let Event::TurnStarted(started) = &stored.event {
             let prompt_id = started.prompt_id.clone();
             TurnNotice {

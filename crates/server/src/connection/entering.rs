@@ -184,6 +184,9 @@ impl Connection {
         if entry.way == Way::Load {
             waiting.show_own();
         }
+        if snapshot.phase != TurnPhase::Idle {
+            waiting.finds_running(snapshot.turn);
+        }
         let (stop, (done, stopped)) = (self.gone.child_token(), oneshot::channel());
         let route = Route::new(&self.lanes, session, serial, stop.clone());
         let route = self.by_way_of(route, (session, &snapshot), &entry);

@@ -36,8 +36,8 @@ struct Inner {
     withdrawn: HashSet<RequestId>,
     /// Answers that are known but must not overtake the stream.
     due: Vec<Due>,
-    /// The newest turn was interrupted, and with it what waited behind it.
-    interrupted: bool,
+    /// The turn that runs as far as the stream has told; 0 for none.
+    running: TurnId,
 }
 
 /// An answer that waits for the pump to pass an event.
@@ -141,6 +141,17 @@ impl Waiting {
         });
     }
 
+    /// The turn that runs where the stream begins.
+    pub(super) fn finds_running(&self, turn: TurnId) {
+        self.lock().running = turn;
+    }
+
+    /// The turn that runs as far as the stream has told; none does from now on.
+    pub(super) fn take_running(&self) -> Option<TurnId> {
+        let turn = std::mem::take(&mut self.lock().running);
+        (turn > TurnId(0)).then_some(turn)
+    }
+
     /// From now on own prompts are shown like everybody's: the client asks for the whole story.
     pub(super) fn show_own(&self) {
         self.lock().own.clear();
@@ -148,24 +159,18 @@ impl Waiting {
 
     pub(super) fn started(&self, started: &TurnStarted) {
         let mut inner = self.lock();
-        inner.interrupted = false;
+        inner.running = started.turn;
         if let Some(ids) = started.queued.and_then(|seq| inner.queued.remove(&seq)) {
             inner.turns.entry(started.turn).or_default().extend(ids);
         }
     }
 
     pub(super) fn ended(&self, turn: TurnId) -> Vec<RequestId> {
-        self.lock().turns.remove(&turn).unwrap_or_default()
-    }
-
-    pub(super) fn interrupted(&self, turn: TurnId) -> Vec<RequestId> {
-        self.lock().interrupted = true;
-        self.ended(turn)
-    }
-
-    /// Whether prompts that are dropped now are so because the process ends.
-    pub(super) fn is_interrupted(&self) -> bool {
-        self.lock().interrupted
+        let mut inner = self.lock();
+        if inner.running == turn {
+            inner.running = TurnId(0);
+        }
+        inner.turns.remove(&turn).unwrap_or_default()
     }
 
     pub(super) fn dropped(&self, queued: EventSeq) -> Vec<RequestId> {

@@ -28,6 +28,7 @@ use super::farewell::{self, farewell};
 use super::pulse::{Answering, Beating, Doing, Look, Pulse};
 use super::sniff::Protocol;
 use super::socket::Peer;
+use super::taking::unless_stalled;
 use crate::service::{FLUSH_TIME_MAX, Service};
 
 /// What a request passes on its way to the router: it is felt, and told where it comes from.
@@ -52,10 +53,7 @@ impl hyper::service::Service<Request<Incoming>> for Door {
         request.extensions_mut().insert(self.pulse.progress());
         let answering = self.router.call(request);
         Box::pin(async move {
-            let wrap = |body| Answering {
-                body,
-                _request: in_progress,
-            };
+            let wrap = |body| Answering::new(body, in_progress);
             answering.await.map(|response| response.map(wrap))
         })
     }
@@ -135,7 +133,10 @@ fn no_request(status: StatusCode) -> String {
 
 async fn carry_http2(clock: Clock, socket: Beating, door: Door) -> End {
     let limits = &clock.service.limits;
-    let tasks = Tasks(clock.service.connections.clone());
+    let tasks = Tasks {
+        all: clock.service.connections.clone(),
+        stall: limits.stall,
+    };
     let window = HTTP_BUFFER_BYTES_MAX as u32;
     let mut http = http2::Builder::new(tasks);
     http.timer(TokioTimer::new())
@@ -152,16 +153,20 @@ async fn carry_http2(clock: Clock, socket: Beating, door: Door) -> End {
     clock.run(&mut connection).await
 }
 
-/// Where HTTP/2 runs the requests of a connection: among those the process waits for at its end.
+/// Where HTTP/2 runs the requests of a connection: among those the process waits for at its end, and
+/// for as long as their clients take the answers.
 #[derive(Clone)]
-struct Tasks(TaskTracker);
+struct Tasks {
+    all: TaskTracker,
+    stall: Duration,
+}
 
 impl<F> hyper::rt::Executor<F> for Tasks
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, task: F) {
-        self.0.spawn(task);
+        self.all.spawn(unless_stalled(self.stall, task));
     }
 }
 

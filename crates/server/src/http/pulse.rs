@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use super::sniff::Sniffed;
 use super::socket::Socket;
+use super::taking::Pieces;
 
 /// How often within the stall time is looked whether the client has taken something.
 const LOOKS: u32 = 8;
@@ -165,8 +166,20 @@ impl Drop for InProgress {
 
 /// The body of an answer; the request is over when it is.
 pub(super) struct Answering {
-    pub(super) body: Body,
-    pub(super) _request: InProgress,
+    body: Body,
+    pieces: Pieces,
+    _request: InProgress,
+}
+
+impl Answering {
+    pub(super) fn new(body: Body, request: InProgress) -> Self {
+        let pieces = Pieces::default();
+        Self {
+            body,
+            pieces,
+            _request: request,
+        }
+    }
 }
 
 impl HttpBody for Answering {
@@ -174,16 +187,18 @@ impl HttpBody for Answering {
     type Error = axum::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let Self { body, pieces, .. } = self.get_mut();
+        pieces.poll(|| Pin::new(body).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.pieces.len() == 0 && self.body.is_end_stream()
     }
 
+    /// Asked for before the first piece is given.
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }

@@ -17,7 +17,8 @@ use domain::limits::{PREFER_WAIT_MAX, PROMPT_ID_BYTES_MAX};
 use domain::{Event, EventSeq, FailureKind, PromptId, SessionId, TurnId};
 use serde_json::json;
 use session::{
-    Accepted, Attached, Fate, From, Item, Prompt, SessionHandle, Subscription, Told, Which,
+    Accepted, Attached, Fate, From, Item, Prompt, SessionHandle, Subscription, Told, TurnOutcome,
+    Which,
 };
 use wire::acp::{self, ClientMessage};
 
@@ -103,8 +104,9 @@ impl Asked<'_> {
             Accepted::Queued(_) | Accepted::Repeated(Fate::Queued(_), _) => {
                 return Ok(taken(None, TurnState::Queued));
             }
-            Accepted::Repeated(Fate::Ended(_) | Fate::Dropped, _) => {
-                return self.retell(wait).await;
+            Accepted::Repeated(Fate::Ended(outcome), _) => return self.retell(outcome, wait).await,
+            Accepted::Repeated(Fate::Dropped, _) => {
+                return self.retell(Ok(StopReason::Cancelled), wait).await;
             }
         };
         let Some(wait) = wait else {
@@ -122,7 +124,11 @@ impl Asked<'_> {
     }
 
     /// Answers a prompt that was over before it was sent again.
-    async fn retell(self, wait: Option<Duration>) -> Result<Response, Response> {
+    async fn retell(
+        self,
+        outcome: TurnOutcome,
+        wait: Option<Duration>,
+    ) -> Result<Response, Response> {
         let session_id = self.attached.handle.id();
         let told = match self.prompt_id.clone() {
             Some(prompt_id) => self.told(Which::Prompt(prompt_id), EventSeq(0)).await?,
@@ -131,17 +137,8 @@ impl Asked<'_> {
         match (told, wait) {
             (told, None) => Ok(taken(told.map(|told| told.turn), TurnState::Idle)),
             (Some(told), Some(_)) => Ok(said(session_id, told)),
-            // It waited behind a turn and was dropped.
-            (None, Some(_)) => {
-                let ended = Ended {
-                    session_id,
-                    text: String::new(),
-                    stop_reason: Some(StopReason::Cancelled),
-                    error: None,
-                    usage: None,
-                };
-                Ok(typed_response(StatusCode::OK, &ended))
-            }
+            // It never ran.
+            (None, Some(_)) => Ok(ended_as(session_id, outcome)),
         }
     }
 
@@ -175,6 +172,19 @@ fn taken(turn: Option<TurnId>, state: TurnState) -> Response {
     let id = turn.map(|turn| turn.0);
     let turn = Turn { id, state };
     typed_response(StatusCode::ACCEPTED, &Prompted { turn })
+}
+
+/// The answer to a prompt that has no turn.
+fn ended_as(session_id: SessionId, outcome: TurnOutcome) -> Response {
+    let (stop_reason, error) = (outcome.as_ref().ok().copied(), outcome.err());
+    let ended = Ended {
+        session_id,
+        text: String::new(),
+        stop_reason,
+        error,
+        usage: None,
+    };
+    typed_response(StatusCode::OK, &ended)
 }
 
 fn said(session_id: SessionId, told: Told) -> Response {

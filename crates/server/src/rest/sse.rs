@@ -1,8 +1,8 @@
 //! Answers that do not end: server-sent events for one reader.
 //!
 //! Whoever tells puts pieces into a channel with room for one; the body of the answer is its other
-//! end. So a slow reader holds up nobody else, and one that stops reading for the stall time, or
-//! whose token ends, is let go.
+//! end. So a slow reader holds up nobody else. One that takes nothing for the stall time is let go
+//! where the bytes are written, which ends the body, and one whose token ends is let go here.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -70,16 +70,12 @@ impl Reader {
     /// Sends a piece once the one before it was taken.
     ///
     /// # Errors
-    /// If the reader has left or takes nothing any more.
+    /// If the reader has left or was let go.
     pub(super) async fn send(&self, piece: Bytes) -> Result<(), Gone> {
         if piece.is_empty() {
             return Ok(());
         }
-        let sending = self.pieces.send(piece);
-        match tokio::time::timeout(self.service.limits.stall, sending).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
-        }
+        self.pieces.send(piece).await.map_err(|_| Gone)
     }
 
     /// Returns when the reader has left.
@@ -129,13 +125,15 @@ mod tests {
     use auth::{Credential, Gate};
     use bytes::Bytes;
     use domain::clock::Timestamp;
-    use tokio::time::Instant;
+    use futures_util::StreamExt as _;
+    use tokio::time::{Instant, sleep};
 
     use super::Reader;
     use crate::connection::tests::service;
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_that_takes_nothing_is_let_go_after_the_stall_time_and_leaves_the_roster() {
+    async fn a_piece_may_take_its_time_until_the_connection_ends_and_the_reader_leaves_the_roster()
+    {
         let service = Arc::new(service());
         let principal = Gate::this_process_only()
             .admit(&Credential::ThisProcess, Timestamp(0.0))
@@ -143,12 +141,20 @@ mod tests {
         let (reader, response) = Reader::open(&service, &principal).ok().unwrap();
         assert_eq!(service.roster.shown(Instant::now()).0, 1);
         let piece = || Bytes::from_static(b"x");
-        // There is room for one; the next waits for whoever reads.
+        // There is room for one; the next waits for whoever reads, who may be slow.
         assert!(reader.send(piece()).await.is_ok());
-        let began = Instant::now();
-        assert!(reader.send(piece()).await.is_err());
-        assert_eq!(began.elapsed(), service.limits.stall);
-        drop((reader, response));
+        let mut body = response.into_body().into_data_stream();
+        let slowly = async {
+            sleep(service.limits.stall * 10).await;
+            body.next().await.unwrap().unwrap()
+        };
+        let (sent, taken) = tokio::join!(reader.send(piece()), slowly);
+        assert!(sent.is_ok());
+        assert_eq!(taken, piece());
+        // Whether anything is taken at all, its connection knows.
+        let (sent, ()) = tokio::join!(reader.send(piece()), async { drop(body) });
+        assert!(sent.is_err());
+        drop(reader);
         assert_eq!(service.roster.shown(Instant::now()).0, 0);
     }
 }

@@ -224,9 +224,12 @@ impl SessionActor {
             opened => opened?,
         };
         let (head, epoch) = (open.writer.head(), open.writer.epoch());
+        // A turn that the store failed under ends as those who follow it were told.
+        let failure = self.feed.head().failure;
+        let cut_off = failure.map_or(Command::Interrupt, Command::Fail);
         self.feed.recovered(head, epoch);
         self.open = Some(open);
-        if self.try_stage(Command::Interrupt).is_ok() {
+        if self.try_stage(cut_off).is_ok() {
             self.commit().await;
         }
         self.publish();

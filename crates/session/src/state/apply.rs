@@ -1,8 +1,8 @@
 //! What each stored event changes.
 
 use domain::event::{
-    AnswerOutcome, MessageStarted, PermissionOptionKind, PromptQueued, SessionUpdated, ToolUse,
-    TurnStarted, Usage, UserMessage,
+    AnswerOutcome, MessageStarted, PermissionOptionKind, PromptDropped, PromptQueued,
+    SessionUpdated, ToolUse, TurnStarted, Usage, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::TURN_ENDS_REMEMBERED_MAX;
@@ -20,7 +20,7 @@ impl SessionState {
     /// it again must not have it twice in the conversation.
     fn heard(&mut self, message: &UserMessage) {
         let end = message.text.floor_char_boundary(PROMPT_HEAD_BYTES_MAX);
-        self.prompt_head = message.text[..end].to_owned();
+        self.prompt_head = message.text[..end].into();
         if let Some(prompt_id) = &message.prompt_id {
             self.prompts.set(prompt_id, Fate::interrupted());
         }
@@ -38,7 +38,7 @@ impl SessionState {
             }
             Event::SessionUpdated(updated) => self.update(updated),
             Event::PromptQueued(queued) => self.enqueue(seq, queued),
-            Event::PromptDropped(dropped) => self.drop_queued(dropped.queued),
+            Event::PromptDropped(dropped) => self.drop_queued(dropped),
             Event::TurnStarted(started) => self.start_turn(started),
             Event::MessageStarted(MessageStarted { .. }) => self.message_open = true,
             Event::AssistantMessage(_) | Event::AssistantThought(_) => self.message_open = false,
@@ -233,11 +233,12 @@ impl SessionState {
         });
     }
 
-    fn drop_queued(&mut self, queued: EventSeq) {
-        let fate = match self.interrupted {
+    /// Older journals say only by the turn before it that the process's end was why.
+    fn drop_queued(&mut self, dropped: &PromptDropped) {
+        let fate = match dropped.interrupted || self.interrupted {
             true => Fate::interrupted(),
             false => Fate::Dropped,
         };
-        self.take_queued(queued, fate);
+        self.take_queued(dropped.queued, fate);
     }
 }

@@ -7,7 +7,7 @@ use domain::event::{
     ToolResult, Usage, UsagePurpose,
 };
 use domain::ids::PermissionId;
-use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId};
+use domain::{CallId, EventSeq, FailureKind, MessageId, PrincipalId, PromptId};
 use serde_json::Value;
 
 use super::{Fate, Said, TurnOutcome};
@@ -100,6 +100,8 @@ pub enum Command {
     End(TurnOutcome),
     /// The process ends, or ended, while the turn ran.
     Interrupt,
+    /// The store failed under the turn, and can be written again.
+    Fail(FailureKind),
     /// The last client closes the session.
     Close,
 }

@@ -9,7 +9,7 @@ use domain::event::{
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
-use domain::{Event, EventSeq, MessageId, PrincipalId, PromptId, TurnId};
+use domain::{Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnId};
 use journal::Entry;
 use serde_json::{Map, Value};
 
@@ -97,14 +97,17 @@ impl SessionState {
                 Ok(self.end_message(false))
             }
             Command::End(outcome) => self.end(outcome),
-            Command::Interrupt => self.interrupt(),
+            Command::Interrupt => self.cut_off(None),
+            Command::Fail(kind) => self.cut_off(Some(kind)),
             Command::Close => Ok(vec![entry(SessionClosed {})]),
         }
     }
 
     fn unqueue(&self, queued: EventSeq) -> Result<Vec<Entry>, Rejected> {
         let waits = self.queue.iter().any(|waiting| waiting.seq == queued);
-        waits.then(|| vec![dropped(queued)]).ok_or(Rejected::Late)
+        waits
+            .then(|| vec![dropped(queued, false)])
+            .ok_or(Rejected::Late)
     }
 
     fn set_model(&self, model: String) -> Vec<Entry> {
@@ -229,7 +232,7 @@ impl SessionState {
     fn cancel(&self) -> Vec<Entry> {
         let questions = self.questions.iter();
         let closed = questions.map(|question| question.asked.cancelled());
-        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq));
+        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq, false));
         closed.chain(unqueued).collect()
     }
 
@@ -397,14 +400,23 @@ impl SessionState {
         Ok(entries)
     }
 
-    fn interrupt(&self) -> Result<Vec<Entry>, Rejected> {
+    /// Ends what could not end by itself: because of a `failure`, or else because the process did.
+    fn cut_off(&self, failure: Option<FailureKind>) -> Result<Vec<Entry>, Rejected> {
         let mut entries = self.end_message(true);
         entries.extend(self.close_calls(ToolStatus::NotRun, ToolStatus::Unknown));
-        if let Some(running) = &self.running {
-            entries.push(entry(TurnInterrupted { turn: running.turn }));
+        if let Some(Running { turn, usage, .. }) = self.running {
+            entries.push(match failure {
+                None => entry(TurnInterrupted { turn }),
+                Some(kind) => entry(TurnResult {
+                    turn,
+                    stop_reason: None,
+                    error: Some(kind.into()),
+                    usage: Some(usage),
+                }),
+            });
         }
-        // Behind the interruption, so that whoever reads them knows why they were dropped.
-        entries.extend(self.queue.iter().map(|queued| dropped(queued.seq)));
+        let unqueued = self.queue.iter().map(|queued| dropped(queued.seq, true));
+        entries.extend(unqueued);
         if entries.is_empty() {
             Err(Rejected::Late)
         } else {
@@ -447,8 +459,11 @@ pub(super) fn entry(event: impl Into<Event>) -> Entry {
     Entry::Event(event.into())
 }
 
-fn dropped(queued: EventSeq) -> Entry {
-    entry(PromptDropped { queued })
+fn dropped(queued: EventSeq, interrupted: bool) -> Entry {
+    entry(PromptDropped {
+        queued,
+        interrupted,
+    })
 }
 
 pub(super) fn result(call_id: domain::CallId, status: ToolStatus, text: &str) -> Entry {

@@ -8,6 +8,7 @@ use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, Promp
 use journal::Entry;
 use serde_json::json;
 
+mod ends;
 mod questions;
 
 use crate::handle::Label;
@@ -203,7 +204,10 @@ fn shown(entry: &Entry) -> String {
             (Some(error), _) => error.kind.name().to_owned(),
             (None, reason) => format!("{:?}", reason.unwrap()),
         },
-        Event::PromptDropped(dropped) => dropped.queued.to_string(),
+        Event::PromptDropped(dropped) => {
+            let why = ["", " interrupted"][usize::from(dropped.interrupted)];
+            format!("{}{why}", dropped.queued)
+        }
         Event::ModeChanged(changed) => changed.mode.clone(),
         Event::SessionRewound(rewound) => rewound.to.to_string(),
         Event::TurnInterrupted(interrupted) => interrupted.turn.0.to_string(),
@@ -466,7 +470,7 @@ interrupt
     tool.result r Unknown
     tool.result w NotRun
     turn.interrupted 1
-    prompt.dropped 6
+    prompt.dropped 6 interrupted
 prompt go as p
     rejected: repeated, ended false
 prompt later as q
@@ -475,16 +479,6 @@ interrupt
     rejected: its time has passed
 ",
     );
-}
-
-#[test]
-fn a_prompt_whose_turn_the_disk_lost_counts_as_interrupted_and_is_not_stored_twice() {
-    let mut state = SessionState::default();
-    let message = json!({"text": "hi", "blocks": [], "promptId": "a"}).to_string();
-    let message = Event::from_json("user.message", &message).unwrap();
-    state.apply(state.head().next(), &message);
-    let again = state.decide(command("prompt hi as a", &state));
-    assert_eq!(again, Err(Rejected::Repeated(Fate::interrupted())));
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use auth::{Credential, Gate, Principal};
 use domain::clock::Timestamp;
-use domain::event::Usage;
-use domain::{Event, EventSeq, Limits, SessionId};
+use domain::event::{StopReason, Usage};
+use domain::limits::PROMPT_IDS_REMEMBERED_MAX;
+use domain::{Event, EventSeq, Limits, PromptId, SessionId};
 use futures_util::stream;
 use journal::FileStore;
 use journal::storage::power::PowerStorage;
@@ -13,8 +14,10 @@ use llm::{
     Catalog, ChooseError, Chunk, ChunkStream, Message, Model, ModelOption, ModelRequest, ModelStop,
     Provider,
 };
+use serde_json::json;
 use session::{
-    Attached, CommandError, Engine, Entrance, From, Item, NewSession, Prompt, Rewound, Sessions,
+    Accepted, Attached, CommandError, Engine, Entrance, Fate, From, Item, NewSession, Prompt,
+    Rewound, Sessions,
 };
 use tokio::sync::oneshot;
 
@@ -294,4 +297,68 @@ async fn d_03_a_session_that_has_used_up_its_tokens_takes_no_further_prompt() {
     };
     let refused = answer(|reply| attached.handle.prompt(prompt, reply)).await;
     assert_eq!(refused, Err(CommandError::Limit("session_tokens")));
+}
+
+/// A journal with more named prompts than a session remembers: the first was dropped, the second cut
+/// off, all others have ended.
+fn many_prompts(disk: &Arc<PowerStorage>) -> SessionId {
+    let event = |kind: &str, fields: serde_json::Value| {
+        let event = Event::from_json(kind, &fields.to_string());
+        event.unwrap()
+    };
+    let created = json!({"owner": "local", "cwd": "/somewhere", "epoch": 0});
+    let mut events = vec![event("session.created", created)];
+    let dropped = json!({"promptId": "dropped", "text": "x", "blocks": []});
+    events.push(event("prompt.queued", dropped));
+    events.push(event("prompt.dropped", json!({"queued": 2})));
+    for turn in 1..=PROMPT_IDS_REMEMBERED_MAX + 2 {
+        let name = match turn {
+            1 => "cut".to_owned(),
+            _ => format!("ended {turn}"),
+        };
+        let message = json!({"text": "x", "blocks": [], "promptId": name});
+        events.push(event("user.message", message));
+        let started = json!({"turn": turn, "promptId": name});
+        events.push(event("turn.started", started));
+        events.push(match turn {
+            1 => event("turn.interrupted", json!({"turn": turn})),
+            _ => event("result", json!({"turn": turn, "stopReason": "max_tokens"})),
+        });
+    }
+    let id = SessionId::random();
+    let store = FileStore::with_storage(disk.clone());
+    drop(store.create(id, events, Timestamp(0.0)).unwrap());
+    id
+}
+
+#[tokio::test]
+async fn a_prompt_sent_again_starts_nothing_however_many_came_after_it() {
+    let world = World::new();
+    let id = many_prompts(&world.disk);
+    let sessions = world.start();
+    let attached = enter(&sessions, id, From::Head).await;
+    let send = async |name: &str| {
+        let prompt = Prompt {
+            text: "x".to_owned(),
+            prompt_id: Some(PromptId::new(name)),
+            ..Prompt::default()
+        };
+        let accepted = answer(|reply| attached.handle.prompt(prompt, reply)).await;
+        match accepted.unwrap() {
+            Accepted::Repeated(fate, _) => Some(fate),
+            Accepted::Turn(_) | Accepted::Queued(_) => None,
+        }
+    };
+    let ended = Some(Fate::Ended(Ok(StopReason::MaxTokens)));
+    let newest = format!("ended {}", PROMPT_IDS_REMEMBERED_MAX + 2);
+    assert_eq!(send("dropped").await, Some(Fate::Dropped));
+    assert_eq!(send("cut").await, Some(Fate::interrupted()));
+    assert_eq!(send("ended 2").await, ended);
+    assert_eq!(send(&newest).await, ended);
+    assert_eq!(send("new").await, None);
+    assert!(matches!(
+        send("new").await,
+        Some(Fate::Running(_) | Fate::Ended(_))
+    ));
+    leave(sessions, attached).await;
 }

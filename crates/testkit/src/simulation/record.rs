@@ -6,9 +6,10 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use domain::event::{MessageKind, StopReason, Text};
+use domain::event::{MessageKind, PromptDropped, StopReason, Text};
 use domain::ids::PermissionId;
 use domain::{Event, EventSeq, PrincipalId, SessionId};
 use journal::{FileStore, Reader, StoreError, Stored};
@@ -30,6 +31,10 @@ pub(super) struct Record {
     reader: Option<Reader>,
     /// The message being streamed: its `message.started` and its text so far.
     pub(super) open: Option<(u64, String)>,
+    /// The newest event on disk whenever a process ended.
+    ends: Vec<u64>,
+    /// The events that processes stored after they were told to stop.
+    drains: Vec<Range<u64>>,
 }
 
 /// An update, and the prompt that it echoes.
@@ -65,6 +70,31 @@ impl Record {
             updates: Vec::new(),
             reader: None,
             open: None,
+            ends: Vec::new(),
+            drains: Vec::new(),
+        }
+    }
+
+    /// Notes that the process is told to stop: from here on it drops what waits.
+    pub(super) fn told_to_stop(&mut self) {
+        self.drains.push(self.head() + 1..u64::MAX);
+    }
+
+    /// Notes where the journal stands when a process has ended: what follows is its successor's.
+    pub(super) fn process_ended(&mut self, store: &FileStore) {
+        let mut head = 0;
+        let reader = store.reader(self.id);
+        // What cannot be read was not finished; a session without files was deleted.
+        let _ = reader.and_then(|mut reader| {
+            reader.for_each(EventSeq(0), &mut |stored| {
+                head = stored.seq.0;
+                ControlFlow::Continue(())
+            })
+        });
+        self.ends.retain(|end| *end <= head);
+        self.ends.push(head);
+        if let Some(drain) = self.drains.last_mut() {
+            drain.end = drain.end.min(head + 1);
         }
     }
 
@@ -189,7 +219,7 @@ impl Record {
     /// Where and how the prompt that its client calls `prompt` ended, if it was stored and did.
     pub(super) fn end_of(&self, prompt: &str) -> Option<(u64, End)> {
         let (mut turn, mut queued) = (None, None);
-        let (mut interrupted, mut orphan) = (false, None);
+        let mut orphan = None;
         for stored in &self.events {
             let is_it =
                 |id: &Option<domain::PromptId>| id.as_ref().is_some_and(|id| id.as_str() == prompt);
@@ -198,21 +228,17 @@ impl Record {
                     queued = Some(stored.seq);
                 }
                 Event::PromptDropped(dropped) if Some(dropped.queued) == queued => {
-                    let end = if interrupted {
-                        End::Interrupted
-                    } else {
-                        End::Dropped
+                    let end = match self.is_cut_off(dropped, stored.seq.0) {
+                        true => End::Interrupted,
+                        false => End::Dropped,
                     };
                     return Some((stored.seq.0, end));
                 }
                 Event::UserMessage(message) if is_it(&message.prompt_id) => {
                     orphan = Some(stored.seq.0);
                 }
-                Event::TurnStarted(started) => {
-                    interrupted = false;
-                    if is_it(&started.prompt_id) {
-                        (turn, orphan) = (Some(started.turn), None);
-                    }
+                Event::TurnStarted(started) if is_it(&started.prompt_id) => {
+                    (turn, orphan) = (Some(started.turn), None);
                 }
                 Event::TurnResult(result) if Some(result.turn) == turn => {
                     let end = match (&result.stop_reason, &result.error) {
@@ -222,17 +248,22 @@ impl Record {
                     };
                     return Some((stored.seq.0, end));
                 }
-                Event::TurnInterrupted(ended) => {
-                    interrupted = true;
-                    if Some(ended.turn) == turn {
-                        return Some((stored.seq.0, End::Interrupted));
-                    }
+                Event::TurnInterrupted(ended) if Some(ended.turn) == turn => {
+                    return Some((stored.seq.0, End::Interrupted));
                 }
                 _ => {}
             }
         }
         // The disk kept the prompt and lost the turn that was stored with it.
         orphan.map(|seq| (seq, End::Interrupted))
+    }
+
+    /// Whether a prompt that waited was dropped because its process ended, and not by a cancel. One
+    /// that was told to stop drops what waits, and may yet hear of a cancel that was on its way.
+    fn is_cut_off(&self, dropped: &PromptDropped, at: u64) -> bool {
+        let is_older = |end: &u64| (dropped.queued.0..at).contains(end);
+        let is_stopping = self.drains.iter().any(|drain| drain.contains(&at));
+        self.ends.iter().any(is_older) || is_stopping && dropped.interrupted
     }
 
     /// What holds of every journal: one owner, numbers without a gap, one turn at a time, each

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::client::{Asked, Client};
 use super::model::prompt_of;
+use super::record::Record;
 use super::world::{GRACE, Life, Prompt, World, paused_runtime};
 use super::{Summary, Verdict};
 
@@ -108,6 +109,7 @@ impl World<'_> {
 
     async fn drain(&mut self, life: &mut Life) -> Result<Death, String> {
         life.is_draining = true;
+        self.records.values_mut().for_each(Record::told_to_stop);
         let service = std::sync::Arc::clone(&life.service);
         let ending = tokio::spawn(async move { service.shut_down().await });
         while !ending.is_finished() {

@@ -88,6 +88,10 @@ impl<'a> World<'a> {
     pub(super) fn begin(&mut self) -> Life {
         self.summary.lives += 1;
         self.unopened = self.records.keys().copied().collect();
+        let store = self.store();
+        for record in self.records.values_mut() {
+            record.process_ended(&store);
+        }
         let began = Instant::now();
         let limits = Limits {
             grace: GRACE,

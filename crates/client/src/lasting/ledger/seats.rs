@@ -216,12 +216,15 @@ impl Seats {
         }
     }
 
-    /// The cursor after an event that has no text.
+    /// The cursor after an event that has no text. What tells of no new event does not move it.
     fn at_event(&self, session: SessionId, seq: EventSeq) -> Cursor {
         let seat = self.seats.get(&session);
-        let epoch = seat.and_then(|seat| seat.cursor).map_or(0, |at| at.epoch);
+        let before = seat.and_then(|seat| seat.cursor).unwrap_or_default();
+        if seq <= before.seq {
+            return before;
+        }
         Cursor {
-            epoch,
+            epoch: before.epoch,
             seq,
             offset: 0,
         }

@@ -111,6 +111,24 @@ fn b_21_a_session_goes_on_after_the_last_cursor_with_its_newest_token() {
 }
 
 #[test]
+fn a_turn_that_no_new_event_tells_of_does_not_move_the_cursor() {
+    let mut ledger = attached();
+    let mut resumed_after = |seq: u64| {
+        let open = json!({"seq": 5, "epoch": 2, "offset": 7});
+        tell(&mut ledger, open, "agent_message_chunk");
+        let params = json!({"sessionId": SESSION, "seq": seq, "turn": 1, "state": "idle"});
+        let notice = json!({"jsonrpc": "2.0", "method": "_fastness/turn", "params": params});
+        assert_eq!(ledger.incoming(notice.to_string()).to_caller.len(), 1);
+        let said = come_back(&mut ledger);
+        let meta = said[0]["params"]["_meta"]["fastness"].clone();
+        (meta["afterSeq"].clone(), meta["offset"].clone())
+    };
+    // The store failed in the middle of a message: the client has seven bytes of it.
+    assert_eq!(resumed_after(5), (json!(5), json!(7)));
+    assert_eq!(resumed_after(6), (json!(6), json!(0)));
+}
+
+#[test]
 fn b_21_a_prompt_is_asked_again_by_its_name_and_its_echo_is_not_shown() {
     let mut ledger = attached();
     let prompt = json!({"sessionId": SESSION, "prompt": []});

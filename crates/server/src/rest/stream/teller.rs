@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use session::{Attached, Config, Delivery, From, Item, Stored, TurnPhase};
 use wire::acp::{self, TurnNotice, TurnState, UpdateMeta};
 
-use crate::connection::storage_error;
+use crate::connection::{notice, storage_error};
 use crate::service::Service;
 
 /// What it knows of the session as its reader sees it.
@@ -225,18 +225,6 @@ fn settled_in(event: &Event) -> Option<&PermissionId> {
         return Some(&answered.id);
     }
     None
-}
-
-fn notice(session_id: SessionId, (seq, turn): (EventSeq, TurnId), state: TurnState) -> TurnNotice {
-    TurnNotice {
-        session_id,
-        seq,
-        turn,
-        state,
-        stop_reason: None,
-        error: None,
-        prompt_id: None,
-    }
 }
 
 fn updates(frames: impl IntoIterator<Item = String>) -> Vec<Told> {
