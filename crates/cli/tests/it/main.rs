@@ -49,6 +49,7 @@ mod peers;
 mod peers_editor;
 mod peers_rust;
 mod permissions;
+mod phases;
 mod project;
 mod prompts;
 mod questions;
