@@ -20,6 +20,7 @@ mod durability;
 mod faults;
 mod fetch;
 mod file_tools;
+mod hook_ends;
 mod hooks;
 mod hostile;
 mod hostile_inputs;
