@@ -44,6 +44,7 @@ mod mcp_newer;
 mod mcp_offers;
 mod mcp_servers;
 mod metrics;
+mod model_cancel;
 mod model_faults;
 mod models;
 mod page;
