@@ -78,6 +78,7 @@ mod sessions_cli;
 mod setup;
 mod stability;
 mod streamable;
+mod streaming;
 mod support;
 mod task_ends;
 mod tasks;
