@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::home::Home;
 
 mod speech;
 
-pub use speech::{Say, Speech, text};
+pub use speech::{End, Say, Speech, text};
 
 /// Longest request it takes: the tests' are far shorter.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -39,12 +40,62 @@ pub enum ModelReply {
     Babbles(Vec<Say>),
     /// Another status, with headers (each ended by `\r\n`) and a body.
     Refuses(u16, &'static str, &'static str),
+    /// The head of an answer, and then this, piece by piece.
+    Pieces(Vec<Piece>),
+    /// The connection is reset without an answer.
+    Resets,
+}
+
+/// A part of how an answer comes.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// These bytes, in a packet of their own.
+    Bytes(Vec<u8>),
+    /// Nothing until the test lets it go on.
+    Waits(Gate),
+    /// Nothing more: the connection stays open.
+    Hangs,
+    /// The connection is reset.
+    Resets,
+}
+
+impl Piece {
+    /// These words.
+    #[must_use]
+    pub fn of(text: impl AsRef<str>) -> Self {
+        Self::Bytes(text.as_ref().as_bytes().to_vec())
+    }
+}
+
+/// What a test lets a model pass through, once each time.
+#[derive(Clone, Debug)]
+pub struct Gate(Arc<Semaphore>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(0)))
+    }
+}
+
+impl Gate {
+    /// Lets the model go on, now or when it gets there.
+    pub fn open(&self) {
+        self.0.add_permits(1);
+    }
+
+    async fn pass(&self) {
+        // It is never closed.
+        if let Ok(permit) = self.0.acquire().await {
+            permit.forget();
+        }
+    }
 }
 
 #[derive(Default)]
 struct Seen {
     requests: Mutex<Vec<Value>>,
     replies: Mutex<VecDeque<ModelReply>>,
+    left: AtomicUsize,
 }
 
 impl RecordingModel {
@@ -98,6 +149,12 @@ impl RecordingModel {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// How often whoever had asked left while the model hung.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.seen.left.load(Ordering::Relaxed)
+    }
+
     /// A home whose programs use this model.
     #[must_use]
     pub fn home(&self, binary: impl Into<PathBuf>) -> Home {
@@ -128,6 +185,8 @@ impl RecordingModel {
 
 /// Serves one connection until it ends; a broken one simply ends.
 async fn answer_all(socket: TcpStream, speech: Speech, seen: Arc<Seen>) {
+    // Each piece goes as it is written.
+    let _ = socket.set_nodelay(true);
     let mut socket = BufReader::new(socket);
     while let Some(body) = read_request(&mut socket).await {
         let number = {
@@ -143,7 +202,7 @@ async fn answer_all(socket: TcpStream, speech: Speech, seen: Arc<Seen>) {
         };
         let reply =
             reply.unwrap_or_else(|| ModelReply::Says(vec![Say::Text(format!("answer {number}"))]));
-        if carry_out(&mut socket, speech, reply).await.is_none() {
+        if carry_out(&mut socket, speech, reply, &seen).await.is_none() {
             return;
         }
     }
@@ -154,6 +213,7 @@ async fn carry_out(
     socket: &mut BufReader<TcpStream>,
     speech: Speech,
     reply: ModelReply,
+    seen: &Seen,
 ) -> Option<()> {
     let stream = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: {}\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -163,7 +223,8 @@ async fn carry_out(
     match reply {
         ModelReply::Says(said) => {
             let has_calls = said.iter().any(|say| matches!(say, Say::Tool(..)));
-            let end = chunk(&speech.end(has_calls));
+            let end = if has_calls { End::Calls } else { End::Turn };
+            let end = chunk(&speech.end(end));
             let answer = format!("{}{end}0\r\n\r\n", begun(&said));
             socket.write_all(answer.as_bytes()).await.ok()
         }
@@ -174,8 +235,7 @@ async fn carry_out(
                 begun(&said)
             };
             socket.write_all(answer.as_bytes()).await.ok()?;
-            // Whatever comes next is the client leaving.
-            let _ = socket.read(&mut [0; 16]).await;
+            hang(socket, seen).await;
             None
         }
         ModelReply::BreaksOff(said) => {
@@ -192,7 +252,47 @@ async fn carry_out(
             let head = format!("HTTP/1.1 {status} No\r\n{headers}content-length: {length}\r\n\r\n");
             socket.write_all((head + body).as_bytes()).await.ok()
         }
+        ModelReply::Pieces(pieces) => {
+            socket.write_all(stream.as_bytes()).await.ok()?;
+            for piece in pieces {
+                carry_out_piece(socket, piece, seen).await?;
+            }
+            socket.write_all(b"0\r\n\r\n").await.ok()
+        }
+        ModelReply::Resets => carry_out_piece(socket, Piece::Resets, seen).await,
     }
+}
+
+async fn carry_out_piece(
+    socket: &mut BufReader<TcpStream>,
+    piece: Piece,
+    seen: &Seen,
+) -> Option<()> {
+    match piece {
+        Piece::Bytes(bytes) if bytes.is_empty() => {}
+        Piece::Bytes(bytes) => {
+            let mut packet = format!("{:x}\r\n", bytes.len()).into_bytes();
+            packet.extend(bytes);
+            packet.extend(b"\r\n");
+            socket.write_all(&packet).await.ok()?;
+        }
+        Piece::Waits(gate) => gate.pass().await,
+        Piece::Hangs => {
+            hang(socket, seen).await;
+            return None;
+        }
+        Piece::Resets => {
+            socket.get_ref().set_zero_linger().ok()?;
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Does nothing until whoever asked has left: whatever comes next is that.
+async fn hang(socket: &mut BufReader<TcpStream>, seen: &Seen) {
+    let _ = socket.read(&mut [0; 16]).await;
+    seen.left.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Some bytes of a chunked body.

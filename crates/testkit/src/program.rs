@@ -31,6 +31,8 @@ pub struct Program {
     token: String,
     stdout: Output,
     stderr: Output,
+    /// Ends once all of stderr was read.
+    said: JoinHandle<()>,
 }
 
 impl Program {
@@ -78,6 +80,7 @@ impl Program {
             token: token.trim().to_owned(),
             stdout,
             stderr,
+            said,
         }
     }
 
@@ -155,6 +158,17 @@ impl Program {
     pub async fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.exit().await
+    }
+
+    /// Asks the server to end and gives what it has logged, to the last line.
+    ///
+    /// # Panics
+    /// If it does not end in time.
+    pub async fn whole_log(&mut self) -> String {
+        self.terminate().await;
+        let all = timeout(DEADLINE, &mut self.said).await;
+        assert!(all.is_ok(), "somebody still holds the server's stderr");
+        self.stderr()
     }
 
     /// Waits for the server to end.

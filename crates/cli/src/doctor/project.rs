@@ -1,6 +1,7 @@
 //! What `doctor` says of the project: its file, instructions, skills, commands, agents and hooks.
 
 use agent::project::{AgentSource, Project};
+use domain::limits::LIBRARY_FILE_BYTES_MAX;
 
 use super::{Check, State};
 
@@ -12,13 +13,10 @@ pub(super) fn checks(project: &Project) -> Vec<Check> {
     let library = &project.library;
     let instructions = project.instructions.files.iter();
     let instructions: Vec<_> = instructions
-        .map(|file| (file.path.as_str(), file.bytes))
+        .map(|file| format!("{} ({} bytes)", file.path, file.bytes))
         .collect();
     let named = |entries: &'static str, listed: &[agent::library::Entry]| {
-        let listed: Vec<_> = listed
-            .iter()
-            .map(|entry| (entry.name.as_str(), entry.bytes))
-            .collect();
+        let listed: Vec<_> = listed.iter().map(sized).collect();
         list(entries, &listed)
     };
     let lines = [
@@ -67,14 +65,20 @@ fn file(project: &Project) -> Option<Check> {
     })
 }
 
-fn list(name: &'static str, listed: &[(&str, u64)]) -> Option<Check> {
+/// A skill or command with its length, and how much of it is used if that is not all.
+fn sized(entry: &agent::library::Entry) -> String {
+    let (name, bytes) = (&entry.name, entry.bytes);
+    if bytes > LIBRARY_FILE_BYTES_MAX as u64 {
+        return format!("{name} ({bytes} bytes, cut to {LIBRARY_FILE_BYTES_MAX})");
+    }
+    format!("{name} ({bytes} bytes)")
+}
+
+fn list(name: &'static str, listed: &[String]) -> Option<Check> {
     if listed.is_empty() {
         return None;
     }
-    let shown = listed.iter().take(NAMES_MAX);
-    let shown: Vec<String> = shown
-        .map(|(name, bytes)| format!("{name} ({bytes} bytes)"))
-        .collect();
+    let shown = &listed[..listed.len().min(NAMES_MAX)];
     let more = match listed.len().saturating_sub(NAMES_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),

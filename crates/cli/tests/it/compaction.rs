@@ -1,7 +1,7 @@
 //! A conversation that outgrows its model, as the model sees it.
 
 use serde_json::{Value, json};
-use testkit::model::RecordingModel;
+use testkit::model::{ModelReply, RecordingModel, Say, Speech, text};
 use testkit::script::{Script, fail, say};
 use testkit::{AcpClient, Program, Update};
 
@@ -120,4 +120,81 @@ async fn d_08_a_summary_that_fails_leaves_the_session_as_it_was() {
     assert_eq!(failed.data["kind"], "model_error");
     assert!(!stored(server.home(), &session).contains(&"compaction".to_owned()));
     assert_eq!(client.prompt(&session, "go on").await.text, "after");
+}
+
+#[tokio::test]
+async fn d_08_old_output_of_tools_is_left_out_first_and_stays_in_the_journal() {
+    const LEFT_OUT: &str = "[This output was left out to save space.";
+    let names = ["1.txt", "2.txt", "3.txt", "4.txt", "5.txt"];
+    let inputs = [
+        r#"{"path":"1.txt"}"#,
+        r#"{"path":"2.txt"}"#,
+        r#"{"path":"3.txt"}"#,
+        r#"{"path":"4.txt"}"#,
+        r#"{"path":"5.txt"}"#,
+    ];
+    let turn = |input| {
+        let reads = ModelReply::Says(vec![Say::Tool("read", input)]);
+        [reads, ModelReply::Says(vec![text("read")])]
+    };
+    let replies = inputs.into_iter().flat_map(turn).collect();
+    let model = RecordingModel::speaking(Speech::OpenAiChat, replies).await;
+    let home = model
+        .home(binary())
+        .env("FASTNESS_LIMITS_CONTEXT_WINDOW", 100_000);
+    for name in names {
+        // About 25,000 tokens each.
+        home.write(
+            name,
+            &format!("{name} {}\n", "and so on ".repeat(9)).repeat(1_030),
+        );
+    }
+    let server = Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    for name in names {
+        client.prompt(&session, &format!("read {name}")).await;
+    }
+    let events = server.home().events(&session);
+    let compactions = events.iter().filter(|event| event["type"] == "compaction");
+    let kinds: Vec<&Value> = compactions.map(|event| &event["kind"]).collect();
+    assert_eq!(kinds, ["pruned"], "it is not summarised, too");
+    // The newest 40,000 tokens of output, rounded up to whole ones, are as they were.
+    let request = model.requests().pop().unwrap();
+    let results = messages(&request).into_iter();
+    let results = results.filter(|message| message["role"] == "tool");
+    let results: Vec<String> = results
+        .map(|message| message["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(results.len(), names.len());
+    for (number, (result, name)) in results.iter().zip(names).enumerate() {
+        let is_old = number < 3;
+        assert_eq!(result.starts_with(LEFT_OUT), is_old, "{name}");
+        assert_eq!(result.contains(name), !is_old, "{name}");
+    }
+    // The journal has everything, and a client that comes now is shown everything.
+    let kept = events.iter().filter(|event| event["type"] == "tool.result");
+    for (result, name) in kept.zip(names) {
+        assert!(result["text"].as_str().unwrap().contains(name), "{name}");
+    }
+    let mut other = AcpClient::connect_ws(&server).await;
+    let replayed = json!(
+        other
+            .load_session(&session)
+            .await
+            .unwrap()
+            .iter()
+            .map(|update| &update.update)
+            .collect::<Vec<_>>()
+    );
+    assert!(replayed.to_string().contains("1.txt and so on"));
+
+    // After a restart the model is shown the same.
+    let server = server.restart().await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.load_session(&session).await.unwrap();
+    client.prompt(&session, "and now?").await;
+    let again = messages(&model.requests().pop().unwrap());
+    let shown = messages(&request);
+    assert_eq!(again[..shown.len()], shown[..]);
 }

@@ -1,4 +1,4 @@
-//! Hooks: commands that look at what a session does, change it, stop it, and end with it.
+//! Hooks: commands that look at what a session does, change it and stop it.
 
 use std::path::Path;
 
@@ -23,21 +23,21 @@ pub(crate) fn hook(event: &str, command: &str) -> String {
 }
 
 /// A model that writes `a` and then says what came of it.
-fn writing() -> Script {
+pub(crate) fn writing() -> Script {
     Script::new()
         .call([tool("write", json!({"path": "a", "content": "model"}))])
         .call([say("result: ${result}")])
 }
 
 /// A server whose operator has set `hooks`.
-async fn serve(script: impl Into<Value>, hooks: &str) -> Program {
+pub(crate) async fn serve(script: impl Into<Value>, hooks: &str) -> Program {
     let home = Home::new(binary(), script);
     configure(&home, hooks);
     Program::serve_in(home).await
 }
 
 /// The hooks that ran in a session: event, outcome and reason.
-fn ran(home: &Home, session: &str) -> Vec<(String, String, String)> {
+pub(crate) fn ran(home: &Home, session: &str) -> Vec<(String, String, String)> {
     let events = home.events(session);
     let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
     let hooks = events.iter().filter(|event| event["type"] == "hook.event");
@@ -53,7 +53,7 @@ fn ran(home: &Home, session: &str) -> Vec<(String, String, String)> {
 }
 
 /// Whether the process whose number is in `file` is still there.
-fn lives(file: &Path) -> bool {
+pub(crate) fn lives(file: &Path) -> bool {
     let pid = std::fs::read_to_string(file).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     status.is_ok_and(|status| !status.contains(") Z "))
@@ -322,54 +322,6 @@ async fn d_07_a_hook_that_only_watches_and_fails_is_passed_over() {
         .map(|(_, o, _)| o)
         .collect();
     assert_eq!(outcomes, ["failed", "failed"]);
-}
-
-const STUCK: &str = "sleep 1000 & echo $! > part; mv part pid; wait";
-
-#[tokio::test]
-async fn d_07_cancel_ends_a_hook_at_any_point_and_all_that_it_started() {
-    for point in [
-        "SessionStart",
-        "UserPromptSubmit",
-        "BeforeModelCall",
-        "PreToolUse",
-        "PostToolUse",
-        "Stop",
-    ] {
-        let server = serve(writing(), &(hook(point, STUCK) + "timeout_ms = 600000\n")).await;
-        let mut client = AcpClient::connect_ws(&server).await;
-        let session = client.new_session().await;
-        // Nobody reads questions while the hook is waited for, so none is asked.
-        let edits = json!({"sessionId": session, "modeId": "acceptEdits"});
-        client.call("session/set_mode", edits).await.unwrap();
-        let prompt = client.start_prompt(&session, "go").await;
-        let pid = server.home().workspace().join("pid");
-        wait_for("the hook runs", || pid.exists()).await;
-        client.cancel(&session).await;
-        let answer = client.finish_prompt(&session, &prompt).await.unwrap();
-        assert_eq!(answer.stop_reason, "cancelled", "{point}");
-        wait_for("the hook's child ends", || !lives(&pid)).await;
-        let events = server.home().events(&session);
-        let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
-        assert_eq!(count("tool.use"), count("tool.result"), "{point}");
-        assert_eq!(
-            ran(server.home(), &session).last().unwrap().2,
-            "the turn was cancelled"
-        );
-    }
-}
-
-#[tokio::test]
-async fn d_07_a_killed_server_leaves_no_hook_running() {
-    let mut server = serve(writing(), &hook("BeforeModelCall", STUCK)).await;
-    let mut client = AcpClient::connect_ws(&server).await;
-    let session = client.new_session().await;
-    client.start_prompt(&session, "go").await;
-    let pid = server.home().workspace().join("pid");
-    wait_for("the hook runs", || pid.exists()).await;
-    assert!(lives(&pid));
-    server.kill9().await;
-    wait_for("the hook's child ends", || !lives(&pid)).await;
 }
 
 #[tokio::test]

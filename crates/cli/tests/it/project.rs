@@ -4,6 +4,7 @@
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
+use domain::limits::{LIBRARY_ENTRIES_MAX, LIBRARY_FILE_BYTES_MAX};
 use serde_json::{Value, json};
 use testkit::model::{RecordingModel, Speech};
 use testkit::script::{Script, say, tool};
@@ -373,6 +374,32 @@ async fn d_10_doctor_lists_what_there_is_with_sizes_and_what_was_left_out() {
         "CLAUDE.md",
     ] {
         assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[tokio::test]
+async fn d_10_doctor_says_which_skill_is_cut_and_that_there_are_too_many() {
+    let home = Home::new(binary(), Script::says("hi"));
+    let long = "x".repeat(LIBRARY_FILE_BYTES_MAX + 1);
+    write(&home, ".claude/skills/a-long-one/SKILL.md", &long);
+    let whole = "x".repeat(LIBRARY_FILE_BYTES_MAX);
+    write(&home, ".claude/skills/a-whole-one/SKILL.md", &whole);
+    for number in 0..LIBRARY_ENTRIES_MAX {
+        let name = format!(".claude/skills/b{number}/SKILL.md");
+        write(&home, &name, "Look");
+    }
+    let (text, code) = run(&home, "doctor", &[]).await;
+    for part in [
+        format!(
+            "a-long-one ({} bytes, cut to {LIBRARY_FILE_BYTES_MAX})",
+            long.len()
+        ),
+        format!("a-whole-one ({} bytes)", whole.len()),
+        format!("{LIBRARY_ENTRIES_MAX}: "),
+        format!("only {LIBRARY_ENTRIES_MAX} skills are used"),
+    ] {
+        assert!(text.contains(&part), "{part}: {text}");
     }
     assert_eq!(code, Some(0), "{text}");
 }

@@ -168,6 +168,40 @@ async fn a_prompt_repeated_with_the_same_id_runs_once_also_across_a_restart() {
 }
 
 #[tokio::test]
+async fn d_01_prompts_that_ran_or_waited_when_the_server_died_answer_interrupted() {
+    let mut server = serve(endless()).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    let prompt = |id: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": id}], "_meta": {"fastness": {"promptId": id, "queue": true}}});
+    for id in ["running", "queued"] {
+        client.start("session/prompt", prompt(id)).await;
+    }
+    let is_queued = || stored(server.home(), &session).contains(&"prompt.queued".to_owned());
+    testkit::wait_for("the second to wait", is_queued).await;
+    client
+        .updates_until(|update| update.text() == Some("x"))
+        .await;
+    server.kill9().await;
+    drop(client);
+    let home = server.into_home();
+    home.set_script(echo());
+    let server = testkit::Program::serve_in(home).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    client.load_session(&session).await.unwrap();
+    for id in ["running", "queued"] {
+        let error = client.call("session/prompt", prompt(id)).await.unwrap_err();
+        assert_eq!(error.code, -32603, "{id}: {error}");
+        assert_eq!(error.data["kind"], "interrupted", "{id}: {error}");
+    }
+    // Neither has run since, and the session goes on.
+    let kinds = stored(server.home(), &session);
+    let count = |wanted: &str| kinds.iter().filter(|kind| *kind == wanted).count();
+    assert_eq!((count("turn.started"), count("prompt.dropped")), (1, 1));
+    let answer = client.prompt(&session, "hello").await;
+    assert_eq!(answer.text, "you said hello");
+}
+
+#[tokio::test]
 async fn reading_needs_no_permission_and_stays_beneath_the_directory() {
     let script = Script::new()
         .call([

@@ -220,7 +220,7 @@ async fn events_come_as_they_are_stored_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_fork_ends_with_a_finished_turn_and_goes_its_own_way() {
+async fn d_11_a_fork_ends_with_a_finished_turn_and_goes_its_own_way() {
     let server = serve(echo()).await;
     let rest = Rest::of(&server);
     let id = rest.session().await;

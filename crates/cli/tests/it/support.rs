@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 use testkit::{AcpClient, AgentRequest, Home, Program, Script};
 
+/// What is logged of a cancelled turn that did not hear of it and had to be ended by force.
+pub(crate) const FORCED: &str = "a cancelled turn did not end by itself";
+
 /// The program under test.
 pub(crate) fn binary() -> &'static str {
     env!("CARGO_BIN_EXE_fastness")

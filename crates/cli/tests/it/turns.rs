@@ -1,11 +1,10 @@
-//! Turns as a client sees them: what overlaps, plans, cancelling in every phase, dying in every
-//! phase.
+//! Turns as a client sees them: what overlaps, plans, budgets, undoing.
 
 use serde_json::{Value, json};
 use testkit::script::{Script, pause, say, stream, tool};
-use testkit::{AcpClient, Choice, Home, Program, Reply, RequestId, Update};
+use testkit::{AcpClient, Choice, Home, Program, Reply, Update};
 
-use crate::support::{binary, next_but_looks, serve, serve_with, stored};
+use crate::support::{binary, next_but_looks, serve, serve_with};
 
 /// A client whose files are used, and whose user answers each request by hand.
 async fn editor(server: &Program) -> AcpClient {
@@ -88,166 +87,6 @@ async fn d_05_a_plan_is_shown_and_shown_again_to_whoever_comes_later() {
     assert_eq!(plans(&replayed), plans(&answer.updates));
 }
 
-/// How a turn is brought into the phase in which it is stopped.
-struct Phase {
-    name: &'static str,
-    /// What the model does before and in it; afterwards it says `next`.
-    script: Script,
-    prompt: &'static str,
-}
-
-fn phases() -> Vec<Phase> {
-    let phase = |name, script, prompt| Phase {
-        name,
-        script,
-        prompt,
-    };
-    // A turn that is stopped before it asks leaves its entry to the next one, which must end as well.
-    let wait = [pause(8_000), say("next")];
-    vec![
-        phase("waiting", Script::new().call(wait.clone()), "go"),
-        phase(
-            "streaming",
-            Script::new().call([stream("x", 10_000, 10)]),
-            "go",
-        ),
-        phase(
-            "tool",
-            Script::new().call([read("a"), read("b"), write("c")]),
-            "go",
-        ),
-        phase(
-            "permission",
-            Script::new().call([write("c"), write("d")]),
-            "go",
-        ),
-        phase(
-            "compaction",
-            Script::new()
-                .call([say("what was answered before that")])
-                .call(wait),
-            "/compact",
-        ),
-    ]
-}
-
-impl Phase {
-    fn script(&self) -> Script {
-        self.script.clone().call([say("next")])
-    }
-
-    /// Waits until the turn is in it.
-    async fn reached(&self, client: &mut AcpClient, home: &Home, session: &str) {
-        match self.name {
-            "streaming" => {
-                let is_text = |update: &Update| update.text() == Some("x");
-                client.updates_until(is_text).await;
-            }
-            "tool" => {
-                client.next_request().await;
-                client.next_request().await;
-            }
-            "permission" => {
-                client.next_request().await;
-            }
-            _ => {
-                let begun =
-                    || stored(home, session).last().map(String::as_str) == Some("turn.started");
-                testkit::wait_for("the turn to begin", begun).await;
-            }
-        }
-    }
-
-    /// A client with a session whose turn is in this phase.
-    async fn enter(&self, server: &Program) -> (AcpClient, String, RequestId) {
-        let mut client = editor(server).await;
-        if self.name == "permission" {
-            client.on_permission(Choice::Hold);
-        }
-        let session = client.new_session().await;
-        if self.name == "compaction" {
-            client.prompt(&session, "the first instruction").await;
-        }
-        let prompt = client.start_prompt(&session, self.prompt).await;
-        self.reached(&mut client, server.home(), &session).await;
-        (client, session, prompt)
-    }
-}
-
-/// The outcomes of all calls: exactly one each.
-fn outcomes(home: &Home, session: &str) -> Vec<String> {
-    let events = home.events(session);
-    let uses = events.iter().filter(|event| event["type"] == "tool.use");
-    let outcome = |used: &Value| {
-        let results = events
-            .iter()
-            .filter(|event| event["type"] == "tool.result" && event["callId"] == used["callId"]);
-        let results: Vec<&Value> = results.collect();
-        assert_eq!(results.len(), 1, "outcomes of {used}");
-        results[0]["status"].as_str().unwrap().to_owned()
-    };
-    uses.map(outcome).collect()
-}
-
-#[tokio::test]
-async fn d_03_a_turn_can_be_cancelled_in_every_phase_and_leaves_nothing_open() {
-    for phase in phases() {
-        let server = serve(phase.script()).await;
-        let (mut client, session, prompt) = phase.enter(&server).await;
-        client.cancel(&session).await;
-        let answer = client.wait(&prompt).await.unwrap();
-        assert_eq!(answer["stopReason"], "cancelled", "{}", phase.name);
-        let outcomes = outcomes(server.home(), &session);
-        assert!(
-            outcomes.iter().all(|outcome| outcome == "cancelled"),
-            "{}: {outcomes:?}",
-            phase.name
-        );
-        let kinds = stored(server.home(), &session);
-        assert!(!kinds.contains(&"compaction".to_owned()), "{}", phase.name);
-        client.take_updates(&session);
-        let next = client.prompt(&session, "again").await;
-        assert_eq!(next.text, "next", "{}", phase.name);
-    }
-}
-
-#[tokio::test]
-async fn d_11_a_turn_that_died_in_any_phase_is_not_repeated_and_the_session_goes_on() {
-    for phase in phases() {
-        let mut server = serve(phase.script()).await;
-        let (client, session, _) = phase.enter(&server).await;
-        server.kill9().await;
-        drop(client);
-        let home = server.into_home();
-        let before = stored(&home, &session);
-        home.set_script(Script::says("next"));
-        let server = Program::serve_in(home).await;
-        let mut client = AcpClient::connect_ws(&server).await;
-        client.load_session(&session).await.unwrap();
-        let next = client.prompt(&session, "again").await;
-        assert_eq!(next.text, "next", "{}", phase.name);
-        let uses = |kinds: &[String]| kinds.iter().filter(|kind| *kind == "tool.use").count();
-        let after = stored(server.home(), &session);
-        assert_eq!(
-            uses(&after),
-            uses(&before),
-            "{}: a call ran again",
-            phase.name
-        );
-        for outcome in outcomes(server.home(), &session) {
-            assert!(
-                ["unknown", "not_run"].contains(&outcome.as_str()),
-                "{outcome}"
-            );
-        }
-        assert!(
-            after.contains(&"turn.interrupted".to_owned()),
-            "{}",
-            phase.name
-        );
-    }
-}
-
 #[tokio::test]
 async fn d_03_a_turn_out_of_steps_says_so_and_the_next_prompt_has_new_ones() {
     let script = Script::new().call([read("a.txt")]);
@@ -264,6 +103,23 @@ async fn d_03_a_turn_out_of_steps_says_so_and_the_next_prompt_has_new_ones() {
             .filter(|update| update.kind == "tool_call");
         assert_eq!(calls.count(), 3);
     }
+}
+
+#[tokio::test]
+async fn d_03_a_turn_out_of_time_asks_the_model_no_more_and_the_next_prompt_has_new_time() {
+    let script = Script::new()
+        .call([pause(3_200), read("a.txt")])
+        .call([say("in time")]);
+    // Far more than a turn needs to begin, and less than the model's pause.
+    let server = serve_with(script, &[("FASTNESS_LIMITS_TURN_MS", "3000")]).await;
+    server.home().write("a.txt", "text");
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    let answer = client.prompt(&session, "go").await;
+    assert_eq!(answer.stop_reason, "max_turn_requests");
+    let is_done = |update: &Update| update.update["status"] == "completed";
+    assert!(answer.updates.iter().any(is_done), "{:?}", answer.updates);
+    assert_eq!(client.prompt(&session, "again").await.text, "in time");
 }
 
 #[tokio::test]
