@@ -39,10 +39,10 @@ pub(crate) fn script() -> Script {
 }
 
 fn script_of(peer: Peer) -> Script {
-    match peer {
-        Peer::Acpx => story().call([say(HELLO)]),
-        _ => script(),
+    if peer == Peer::Acpx {
+        return story().call([say(HELLO)]);
     }
+    script()
 }
 
 /// What all peers do.

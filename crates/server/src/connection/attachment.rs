@@ -95,10 +95,6 @@ pub(crate) struct Reply {
     pub(crate) after: EventSeq,
 }
 
-fn unboxed(reply: Box<Reply>) -> Reply {
-    *reply
-}
-
 /// What a stream leaves to the one that replaces it.
 pub(crate) struct Former {
     subscription: Subscription,
@@ -159,8 +155,11 @@ impl Pump {
         if let Some(former) = &mut before {
             replies.append(&mut former.replies);
         }
-        // By a call, so that its box is gone before the stream begins.
-        replies.push(unboxed(reply));
+        {
+            // Moved in here, so that its box is gone before the stream begins.
+            let reply = reply;
+            replies.push(*reply);
+        }
         if let Some(former) = before {
             Box::pin(self.settle_before(former)).await?;
         }

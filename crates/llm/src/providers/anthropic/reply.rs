@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use domain::event::Usage;
 use domain::limits::MODEL_MEMORY_BYTES_MAX;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::dialect::{Ending, Reply, Stage};
 use crate::error::ModelError;
@@ -230,10 +230,10 @@ impl MessagesReply {
 /// The input that a call began with. Servers that do not stream it give it whole; an empty object
 /// only holds its place.
 fn given_whole(whole: &Value) -> String {
-    match whole {
-        Value::Object(fields) if fields.is_empty() => String::new(),
-        whole => whole.to_string(),
+    if whole.as_object().is_some_and(Map::is_empty) {
+        return String::new();
     }
+    whole.to_string()
 }
 
 /// Keeps more of a block, until there is too much of it to be given back anyway.
