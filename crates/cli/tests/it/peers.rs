@@ -1,7 +1,8 @@
 //! Real clients, written by others, complete a whole story against the real program.
 //!
-//! New session, streamed answer, allowed tool call, rejected tool call, cancelled turn; then a
-//! new connection loads the session and finds all of it. Each peer is a small program under
+//! New session, streamed answer, allowed tool call, rejected tool call, a turn cancelled while it
+//! streams and one while it asks (which acpx has no way to do); then a new connection loads the
+//! session and finds all of it. Each peer is a small program under
 //! `crates/cli/tests/peers`; `scripts/peers.sh` installs it if it is missing.
 
 use std::time::Duration;
@@ -17,6 +18,8 @@ pub(crate) const ALLOWED: &str = "allowed.txt";
 pub(crate) const CONTENT: &str = "written";
 /// The file that a rejected call would have written.
 pub(crate) const REJECTED: &str = "rejected.txt";
+/// The file that a call would have written whose turn was cancelled while it was asked about.
+pub(crate) const OPEN: &str = "open.txt";
 /// What the turn that gets cancelled says, over and over.
 pub(crate) const ENDLESS: &str = "tick ";
 
@@ -30,6 +33,20 @@ pub(crate) fn binary() -> &'static str {
 
 /// The model of the story, one call after the other.
 pub(crate) fn script() -> Script {
+    story()
+        .call([tool("write", json!({"path": OPEN, "content": "never"}))])
+        .call([say(HELLO)])
+}
+
+fn script_of(peer: Peer) -> Script {
+    if peer == Peer::Acpx {
+        return story().call([say(HELLO)]);
+    }
+    script()
+}
+
+/// What all peers do.
+fn story() -> Script {
     Script::new()
         .call([say("Hello "), say("from the script.")])
         .call([tool("write", json!({"path": ALLOWED, "content": CONTENT}))])
@@ -37,7 +54,6 @@ pub(crate) fn script() -> Script {
         .call([tool("write", json!({"path": REJECTED, "content": "never"}))])
         .call([say("It is not written.")])
         .call([stream(ENDLESS, 6_000, 10)])
-        .call([say(HELLO)])
 }
 
 #[tokio::test]
@@ -91,7 +107,7 @@ async fn acpx_over_the_bridge_completes_the_story() {
 }
 
 async fn over_bridge(peer: Peer) {
-    let server = Program::serve(binary(), script()).await;
+    let server = Program::serve(binary(), script_of(peer)).await;
     let mut command = vec![binary().to_owned()];
     command.extend(server.home().arguments("acp"));
     command.extend(["--server".to_owned(), "local".to_owned()]);
@@ -101,7 +117,7 @@ async fn over_bridge(peer: Peer) {
 }
 
 async fn over_stdio(peer: Peer) {
-    let home = Home::new(binary(), script());
+    let home = Home::new(binary(), script_of(peer));
     let mut command = vec![binary().to_owned()];
     command.extend(home.arguments("acp"));
     if let Err(printed) = run(peer, &home, json!({"command": command})).await {
@@ -110,12 +126,12 @@ async fn over_stdio(peer: Peer) {
 }
 
 async fn over_websocket(peer: Peer) {
-    let server = Program::serve(binary(), script()).await;
+    let server = Program::serve(binary(), script_of(peer)).await;
     over_network(peer, &server, server.acp_url()).await;
 }
 
 async fn over_http(peer: Peer) {
-    let server = Program::serve(binary(), script()).await;
+    let server = Program::serve(binary(), script_of(peer)).await;
     over_network(peer, &server, format!("{}/acp", server.url())).await;
 }
 
@@ -130,11 +146,12 @@ async fn over_network(peer: Peer, server: &Program, url: String) {
 async fn run(peer: Peer, home: &Home, place: Value) -> Result<(), String> {
     let plan = json!({
         "hello": HELLO, "allowed": ALLOWED, "content": CONTENT, "rejected": REJECTED,
-        "endless": ENDLESS,
+        "endless": ENDLESS, "open": OPEN,
     });
     follow(peer, home, plan, &place).await?;
     assert_eq!(home.read(ALLOWED).as_deref(), Some(CONTENT));
     assert_eq!(home.read(REJECTED), None);
+    assert_eq!(home.read(OPEN), None);
     Ok(())
 }
 

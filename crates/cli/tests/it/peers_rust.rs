@@ -19,7 +19,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use testkit::{Home, Program};
 use tokio::sync::watch;
 
-use crate::peers::{self, ALLOWED, CONTENT, ENDLESS, HELLO, REJECTED};
+use crate::peers::{self, ALLOWED, CONTENT, ENDLESS, HELLO, OPEN, REJECTED};
 
 #[tokio::test]
 async fn rust_sdk_over_stdio_completes_the_story() {
@@ -55,8 +55,20 @@ async fn over_network(url: impl Fn(&Program) -> String) {
 /// What the agent has told about the session, as the handlers saw it.
 type Told = watch::Sender<Vec<SessionUpdate>>;
 
-/// Which kind of option answers permission questions.
-type Choice = watch::Sender<PermissionOptionKind>;
+/// How permission questions are answered.
+type Choice = watch::Sender<Mood>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    /// With an option of this kind.
+    Chooses(PermissionOptionKind),
+    /// Not yet.
+    Waits,
+    /// Not yet, and one is open.
+    Asked,
+    /// The open one is withdrawn.
+    Withdraws,
+}
 
 /// Runs the story over two connections to the same sessions.
 async fn complete<T: ConnectTo<Client>>(home: &Home, agent: impl Fn() -> T) {
@@ -67,6 +79,7 @@ async fn complete<T: ConnectTo<Client>>(home: &Home, agent: impl Fn() -> T) {
     .await;
     assert_eq!(home.read(ALLOWED).as_deref(), Some(CONTENT));
     assert_eq!(home.read(REJECTED), None);
+    assert_eq!(home.read(OPEN), None);
     connected(agent(), async |agent, told, _| {
         remember(&agent, &told, session, &said, &workspace).await
     })
@@ -79,7 +92,7 @@ async fn connected<R>(
     story: impl AsyncFnOnce(ConnectionTo<Agent>, Told, Choice) -> Result<R, Error>,
 ) -> R {
     let told = Told::new(Vec::new());
-    let choice = Choice::new(PermissionOptionKind::AllowOnce);
+    let choice = Choice::new(Mood::Chooses(PermissionOptionKind::AllowOnce));
     let (hears, chooses) = (told.clone(), choice.clone());
     let connection = Client
         .v1()
@@ -92,15 +105,17 @@ async fn connected<R>(
         )
         .on_receive_request(
             async move |request: RequestPermissionRequest, responder, _connection| {
-                let kind = *chooses.borrow();
-                let option = request.options.iter().find(|option| option.kind == kind);
-                let outcome = match option.map(|option| option.option_id.clone()) {
-                    Some(id) => {
-                        RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id))
-                    }
-                    None => RequestPermissionOutcome::Cancelled,
-                };
-                responder.respond(RequestPermissionResponse::new(outcome))
+                let mood = *chooses.borrow();
+                if mood != Mood::Waits {
+                    return responder.respond(chosen(&request, mood));
+                }
+                chooses.send_replace(Mood::Asked);
+                let mut changed = chooses.subscribe();
+                tokio::spawn(async move {
+                    let _ = changed.wait_for(|mood| *mood == Mood::Withdraws).await;
+                    responder.respond(chosen(&request, Mood::Withdraws))
+                });
+                Ok(())
             },
             agent_client_protocol::on_receive_request!(),
         )
@@ -118,7 +133,18 @@ async fn connected<R>(
     }
 }
 
-/// New session, streamed answer, allowed call, rejected call, cancelled turn; gives the session
+/// The answer to a permission question.
+fn chosen(request: &RequestPermissionRequest, mood: Mood) -> RequestPermissionResponse {
+    let mut options = request.options.iter();
+    let option = options.find(|option| mood == Mood::Chooses(option.kind));
+    let outcome = match option.map(|option| option.option_id.clone()) {
+        Some(id) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id)),
+        None => RequestPermissionOutcome::Cancelled,
+    };
+    RequestPermissionResponse::new(outcome)
+}
+
+/// New session, streamed answer, allowed call, rejected call, two cancelled turns; gives the session
 /// and what the agent said in it.
 async fn talk(
     agent: &ConnectionTo<Agent>,
@@ -141,7 +167,7 @@ async fn talk(
     assert_eq!(answer.stop_reason, StopReason::EndTurn);
     assert_eq!(last_status(&told.borrow()), Some(ToolCallStatus::Completed));
 
-    choice.send_replace(PermissionOptionKind::RejectOnce);
+    choice.send_replace(Mood::Chooses(PermissionOptionKind::RejectOnce));
     let answer = ask("write again").block_task().await?;
     assert_eq!(answer.stop_reason, StopReason::EndTurn);
     assert_eq!(last_status(&told.borrow()), Some(ToolCallStatus::Failed));
@@ -152,6 +178,15 @@ async fn talk(
     assert!(heard.wait_for(has_begun).await.is_ok());
     agent.send_notification(CancelNotification::new(session.clone()))?;
     assert_eq!(turn.block_task().await?.stop_reason, StopReason::Cancelled);
+
+    choice.send_replace(Mood::Waits);
+    let turn = ask("write, or wait");
+    let is_asked = |mood: &Mood| *mood == Mood::Asked;
+    assert!(choice.subscribe().wait_for(is_asked).await.is_ok());
+    agent.send_notification(CancelNotification::new(session.clone()))?;
+    choice.send_replace(Mood::Withdraws);
+    assert_eq!(turn.block_task().await?.stop_reason, StopReason::Cancelled);
+    assert_eq!(last_status(&told.borrow()), Some(ToolCallStatus::Failed));
     let said = text_of_agent(&told.borrow());
     Ok((session, said))
 }
@@ -183,7 +218,7 @@ fn check_history(updates: &[SessionUpdate], said: &str) {
             None
         }
     });
-    assert_eq!(user, "hellowritewrite againcount");
+    assert_eq!(user, "hellowritewrite againcountwrite, or wait");
 }
 
 fn text_of_agent(updates: &[SessionUpdate]) -> String {

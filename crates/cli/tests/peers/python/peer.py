@@ -17,6 +17,7 @@ from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
     CreateTerminalResponse,
+    DeniedOutcome,
     Implementation,
     ReadTextFileResponse,
     RequestPermissionResponse,
@@ -38,8 +39,14 @@ class Peer(Client):
         self.choice = None
         self.updates = []
         self.told = asyncio.Event()
+        self.is_asked, self.is_withdrawn = asyncio.Event(), asyncio.Event()
 
     async def request_permission(self, session_id, tool_call, options, **kwargs):
+        if self.choice is None:
+            self.is_asked.set()
+            await self.is_withdrawn.wait()
+            outcome = DeniedOutcome(outcome="cancelled")
+            return RequestPermissionResponse(outcome=outcome)
         chosen = next(option for option in options if option.kind == self.choice)
         outcome = AllowedOutcome(outcome="selected", option_id=chosen.option_id)
         return RequestPermissionResponse(outcome=outcome)
@@ -185,6 +192,16 @@ async def talk(plan, peer, agent):
     await agent.cancel(session_id=session)
     assert await turn == "cancelled"
     done("cancel ends the turn")
+
+    peer.choice = None
+    turn = asyncio.create_task(ask("write, or wait"))
+    await peer.is_asked.wait()
+    await agent.cancel(session_id=session)
+    peer.is_withdrawn.set()
+    assert await turn == "cancelled"
+    assert not (workspace / plan["open"]).exists()
+    assert peer.last_status() == "failed"
+    done("cancel ends a turn whose question is open")
     return session, "".join(said)
 
 
@@ -218,7 +235,7 @@ async def main(plan):
         await agent.load_session(cwd=plan["workspace"], session_id=session, mcp_servers=[])
         # The SDK hands updates to the client in tasks of their own: they may still be running.
         await peer.until(lambda: len(peer.text_of(AgentMessageChunk)) >= len(said))
-        assert peer.text_of(UserMessageChunk) == "hellowritewrite againcount"
+        assert peer.text_of(UserMessageChunk) == "hellowritewrite againcountwrite, or wait"
         assert peer.text_of(AgentMessageChunk) == said
         done("session/load replays the history")
 

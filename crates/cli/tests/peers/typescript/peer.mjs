@@ -16,6 +16,8 @@ const plan = JSON.parse(process.argv[2]);
 const { session } = methods.agent;
 let choice = "none";
 let updates = [];
+/** Withdraws the question that is open, if there is one. */
+let withdraw = null;
 
 /** What an editor has open, and what was done to it. */
 const desk = { written: {}, commands: [], released: 0, asked: [] };
@@ -59,6 +61,11 @@ async function connected(story) {
   const bare = client({ name: "typescript-peer" });
   const app = (plan.editor ? furnish(bare) : bare)
     .onRequest(methods.client.session.requestPermission, ({ params }) => {
+      if (choice === "wait") {
+        return new Promise((resolve) => {
+          withdraw = () => resolve({ outcome: { outcome: "cancelled" } });
+        });
+      }
       const option = params.options.find(({ kind }) => kind === choice);
       assert(option, `no option of kind ${choice} in ${JSON.stringify(params.options)}`);
       return { outcome: { outcome: "selected", optionId: option.optionId } };
@@ -177,12 +184,24 @@ await connected(async (context) => {
   await context.notify(session.cancel, { sessionId });
   assert.equal(await turn, "cancelled");
   done("cancel ends the turn");
+
+  choice = "wait";
+  const asking = ask("write, or wait");
+  while (withdraw === null) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await context.notify(session.cancel, { sessionId });
+  withdraw();
+  assert.equal(await asking, "cancelled");
+  assert(!existsSync(file(plan.open)), "a cancelled call leaves no file");
+  assert.equal(statuses().at(-1), "failed");
+  done("cancel ends a turn whose question is open");
 });
 
 updates = [];
 await connected(async (context) => {
   await context.request(session.load, { sessionId, cwd: plan.workspace, mcpServers: [] });
-  assert.equal(textOf("user_message_chunk"), "hellowritewrite againcount");
+  assert.equal(textOf("user_message_chunk"), "hellowritewrite againcountwrite, or wait");
   assert.equal(textOf("agent_message_chunk"), said);
   const first = updates.findIndex(({ update }) => update.sessionUpdate === "tool_call");
   const user = updates.findIndex(({ update }) => update.content?.text === "write");
