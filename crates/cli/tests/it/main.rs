@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
 mod ask;
+mod attached;
 mod backpressure;
 mod bodies;
 mod bridge;
@@ -42,6 +43,7 @@ mod mcp_network;
 mod mcp_newer;
 mod mcp_offers;
 mod mcp_servers;
+mod memory;
 mod metrics;
 mod models;
 mod page;
