@@ -3,6 +3,7 @@
 //! Each function is one harness: a test runs it with small numbers, `cargo xtask soak edge` with
 //! those of the fault list. All give one line that says what was measured, or what went wrong.
 
+mod flood;
 mod resets;
 mod rush;
 mod slow;
@@ -20,6 +21,7 @@ use crate::raw::{Frame, Heard, RawSocket, opcode};
 use crate::script::{Script, say, tool};
 use crate::wait::wait_for;
 
+pub use self::flood::{Flood, Told};
 pub use self::resets::resets;
 pub use self::rush::{neighbours, storm};
 pub use self::slow::slow_headers;

@@ -38,6 +38,17 @@ impl Program {
         memory_of(self.running(), "VmHWM:")
     }
 
+    /// Has [`Program::resident_bytes_peak`] begin anew with what is used now.
+    ///
+    /// # Panics
+    /// If it has ended, or the kernel does not do it.
+    pub fn forget_peak(&self) {
+        let path = format!("/proc/{}/clear_refs", self.running());
+        if let Err(error) = std::fs::write(&path, "5") {
+            panic!("{path} cannot be written: {error}");
+        }
+    }
+
     /// Stops the server where it is, as a machine that is suspended.
     ///
     /// # Panics

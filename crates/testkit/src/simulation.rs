@@ -1,7 +1,8 @@
 //! Seeded runs of the real sessions and connections: many clients over bad networks, a model that
 //! talks, a storage that dies and loses power, and time that is paused.
 //!
-//! One seed makes one story. After every step everything that any client was shown is compared
+//! Clients come over pipes and over streams that are cut and taken up again ([`streams`]). One seed
+//! makes one story. After every step everything that any client was shown is compared
 //! with the journal ([`view`]), and the journal with what must hold of it ([`record`]). [`world`]
 //! carries the story out; [`steps`] decides what happens next.
 //!
@@ -20,9 +21,13 @@ use tempfile::TempDir;
 
 mod client;
 mod model;
+mod panics;
 pub mod races;
 mod record;
 mod steps;
+mod streams;
+#[cfg(test)]
+mod tests;
 mod view;
 mod world;
 
@@ -110,6 +115,31 @@ pub struct Summary {
     pub withdrawn: u64,
     /// Attempts of strangers.
     pub strangers: u64,
+    /// Updates that more of the same event followed.
+    pub pieces: u64,
+    /// Connections that broke off after one of these.
+    pub cuts_between: u64,
+    /// Times that a session was entered again inside a message that is longer than one update.
+    pub resumes_inside_long: u64,
+    /// Streams that were taken up again after the last event that came.
+    pub takeovers: u64,
+    /// Those that could not be, so that the client attached anew.
+    pub conflicts: u64,
+    /// Times that somebody came back to a session that was in memory.
+    pub met_loaded: u64,
+    /// Times that it was not.
+    pub met_unloaded: u64,
+}
+
+/// How clients are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// By pipes, as over a WebSocket: one way for everything, which lasts as long as the connection.
+    Pipes,
+    /// By single requests: a stream for each session, cut and taken up again.
+    Streams,
+    /// Each time one of these.
+    Both,
 }
 
 impl std::ops::AddAssign for Summary {
@@ -126,6 +156,13 @@ impl std::ops::AddAssign for Summary {
         self.questions += other.questions;
         self.withdrawn += other.withdrawn;
         self.strangers += other.strangers;
+        self.pieces += other.pieces;
+        self.cuts_between += other.cuts_between;
+        self.resumes_inside_long += other.resumes_inside_long;
+        self.takeovers += other.takeovers;
+        self.conflicts += other.conflicts;
+        self.met_loaded += other.met_loaded;
+        self.met_unloaded += other.met_unloaded;
     }
 }
 
@@ -133,8 +170,10 @@ impl std::ops::AddAssign for Summary {
 ///
 /// # Errors
 /// What was shown wrongly, and how to see it again.
-pub fn run(seed: u64, grounds: &Grounds) -> Result<Summary, String> {
-    World::new(seed, grounds)
+pub fn run(seed: u64, grounds: &Grounds, lines: Lines) -> Result<Summary, String> {
+    let mut world = World::new(seed, grounds);
+    world.lines = lines;
+    world
         .run()
         .map_err(|why| format!("seed {seed}: {why}\nrepeat: cargo xtask soak resume --seed {seed}"))
 }
@@ -143,9 +182,15 @@ pub fn run(seed: u64, grounds: &Grounds) -> Result<Summary, String> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_sabotaged(seed: u64, grounds: &Grounds, sabotage: Sabotage) -> Result<Summary, String> {
+pub fn run_sabotaged(
+    seed: u64,
+    grounds: &Grounds,
+    (lines, sabotage): (Lines, Sabotage),
+) -> Result<Summary, String> {
+    let mut world = World::new(seed, grounds);
+    world.lines = lines;
     sabotage::set(Some(sabotage));
-    let outcome = World::new(seed, grounds).run();
+    let outcome = world.run();
     sabotage::set(None);
     outcome
 }

@@ -59,6 +59,11 @@ impl<L: Line> Client<L> {
         Ok(client)
     }
 
+    /// Listens to somebody who asks for no hello.
+    pub(super) fn silent(line: L) -> Self {
+        Self { line, last_id: 0 }
+    }
+
     pub(super) fn new_session(&mut self, cwd: &Path) -> Result<String, Failure> {
         let answer = self.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
         let id = answer.result["sessionId"].as_str().map(str::to_owned);
@@ -81,9 +86,19 @@ impl<L: Line> Client<L> {
 
     /// Loads a session; gives how many updates came before the answer.
     pub(super) fn load(&mut self, session: &str, cwd: &Path) -> Result<usize, Failure> {
+        self.load_seeing(session, cwd, |_| {})
+    }
+
+    /// Loads a session and shows `each` what comes before the answer; gives how much it was.
+    pub(super) fn load_seeing(
+        &mut self,
+        session: &str,
+        cwd: &Path,
+        each: impl FnMut(&Value),
+    ) -> Result<usize, Failure> {
         let params = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
-        self.request("session/load", &params)
-            .map(|answer| answer.updates)
+        self.begin("session/load", &params)?;
+        self.each_until_answer(each).map(|answer| answer.updates)
     }
 
     pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<Answer, Failure> {
@@ -117,12 +132,23 @@ impl<L: Line> Client<L> {
         }
     }
 
-    /// Reads updates until they have `bytes` of text; gives how many there were.
-    pub(super) fn read_text(&mut self, bytes: usize) -> Result<usize, Failure> {
-        let (mut frames, mut seen) = (0, 0);
+    /// Reads messages up to one that is the `last`; gives how many there were.
+    pub(super) fn read_until(&mut self, last: impl Fn(&Value) -> bool) -> Result<usize, Failure> {
+        let mut messages = 1;
+        while !last(&self.receive()?) {
+            messages += 1;
+        }
+        Ok(messages)
+    }
+
+    /// Reads updates until they have `bytes` of text; gives them as they came.
+    pub(super) fn read_text(&mut self, bytes: usize) -> Result<Vec<String>, Failure> {
+        let (mut frames, mut seen) = (Vec::new(), 0);
         while seen < bytes {
-            let message = self.receive()?;
-            frames += 1;
+            let frame = self.line.receive()?;
+            let message: Value =
+                serde_json::from_str(&frame).map_err(because("a message is not JSON"))?;
+            frames.push(frame);
             if message["params"]["update"]["sessionUpdate"] == "agent_message_chunk" {
                 seen += super::stream::text_bytes(&message);
             }

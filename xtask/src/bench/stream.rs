@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::client::{Client, Socket, connect};
-use super::journal::{CWD, write_session};
 use super::latency::{Disk, bare_frames};
 use super::program::{Server, open_files_max, write_script};
 use super::table::{Row, Samples, Table, mebibytes, time};
@@ -16,25 +15,21 @@ use super::{Group, Plan, because};
 use crate::Failure;
 
 mod clock;
+mod observers;
+mod replay;
 
 /// What is measured.
 pub(super) const GROUPS: &[(&str, Group)] = &[
     ("turns per second", turns_per_second),
     ("chunk to frame", clock::measure),
     ("long turn", long_turn),
-    ("observers", observers),
-    ("replay", replay),
+    ("observers", observers::measure),
+    ("replay", replay::measure),
     ("attached sessions", attached_sessions),
 ];
 
 /// Chunks of the long turn.
 const LONG_CHUNKS: usize = 20_000;
-
-/// Those who watch one session.
-const OBSERVERS: usize = 1_000;
-
-/// Chunks that the observers watch.
-const WATCHED_CHUNKS: usize = 200;
 
 /// How long the turns of one row are counted.
 const COUNTED: Duration = Duration::from_secs(4);
@@ -148,86 +143,6 @@ fn long_turn(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
         beside: format!("as many bare frames {}", time(bare.p50())),
         ratio: turns.ratio(&bare),
         aim: "≤ 2×",
-    });
-    Ok(())
-}
-
-/// One session that a thousand clients watch.
-fn observers(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
-    let folder = plan.scratch()?;
-    let steps = json!([{"text": "word ", "repeat": WATCHED_CHUNKS, "everyMs": 0}]);
-    let script = write_script(folder.path(), &steps)?;
-    let server = Server::start(plan, &folder.path().join("data"), &script)?;
-    let mut client = Client::initialize(connect(&server)?)?;
-    let session = client.new_session(folder.path())?;
-    let alone = Instant::now();
-    client.prompt(&session)?;
-    let alone = alone.elapsed();
-    let count = OBSERVERS.min(plan.sockets);
-    let mut watchers = Vec::with_capacity(count);
-    for _ in 0..count {
-        let mut watcher = Client::initialize(connect(&server)?)?;
-        watcher.load(&session, folder.path())?;
-        watchers.push(watcher);
-    }
-    let started = Instant::now();
-    client.prompt(&session)?;
-    let prompted = started.elapsed();
-    let mut frames = 0;
-    for watcher in &mut watchers {
-        frames += watcher.read_text("word ".len() * WATCHED_CHUNKS)?;
-    }
-    let all = started.elapsed();
-    table.push(Row {
-        what: &format!("turn of {WATCHED_CHUNKS} chunks that {count} clients watch"),
-        measured: format!("{} to the last of them", time(all)),
-        beside: format!(
-            "its own client {}; {} with nobody watching",
-            time(prompted),
-            time(alone)
-        ),
-        ratio: None,
-        aim: "",
-    });
-    table.push(Row {
-        what: "updates per second to all who watch",
-        measured: format!(
-            "{:.0}/s in {frames} frames",
-            frames as f64 / all.as_secs_f64()
-        ),
-        beside: String::new(),
-        ratio: None,
-        aim: "",
-    });
-    Ok(())
-}
-
-/// Loading a session of a hundred thousand events.
-fn replay(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
-    let folder = plan.scratch()?;
-    let events = plan.large_events.min(100_000);
-    let data = folder.path().join("data");
-    let session = write_session(&data, events)?;
-    let script = write_script(folder.path(), &json!([{"text": "hello"}]))?;
-    let server = Server::start(plan, &data, &script)?;
-    let mut client = Client::initialize(connect(&server)?)?;
-    let started = Instant::now();
-    let updates = client.load(&session, Path::new(CWD))?;
-    let loaded = started.elapsed();
-    let started = Instant::now();
-    let path = data.join("sessions").join(&session).join("events.jsonl");
-    let text = std::fs::read_to_string(path).map_err(because("cannot read the journal"))?;
-    for line in text.lines() {
-        let parsed: Value = serde_json::from_str(line).map_err(because("not JSON"))?;
-        drop(parsed);
-    }
-    let parsed = started.elapsed();
-    table.push(Row {
-        what: &format!("`session/load` of {events} events"),
-        measured: format!("{} in {updates} updates", time(loaded)),
-        beside: format!("serde_json parsing the file {}", time(parsed)),
-        ratio: Some(loaded.as_secs_f64() / parsed.as_secs_f64()),
-        aim: "",
     });
     Ok(())
 }

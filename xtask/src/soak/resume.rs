@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use testkit::simulation::races::{SCHEDULES, enter_and_leave, grace_against_resume, many_clients};
-use testkit::simulation::{self, Grounds, Summary};
+use testkit::simulation::{self, Grounds, Lines, Summary};
 
 use super::{Plan, on_all_cores};
 use crate::Failure;
@@ -26,10 +26,10 @@ const REPEATS: u64 = 50;
 pub(super) fn run(plan: &Plan) -> Result<(), Failure> {
     let grounds = Grounds::new()?;
     let told = each(plan, SEEDS, |seed| {
-        let mut summary = simulation::run(seed, &grounds)?;
+        let mut summary = simulation::run(seed, &grounds, Lines::Both)?;
         if plan.seed.is_some() || seed.is_multiple_of(RACES_EVERY) {
             summary += enter_and_leave(seed, &grounds)?;
-            summary += grace_against_resume(seed, &grounds, 20)?;
+            summary += grace_against_resume(seed, &grounds, 20, || false)?;
             summary += many_clients(seed, &grounds, 50)?;
         }
         Ok(summary)

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use testkit::edge::{Flood, Told};
 use testkit::script::{Script, stream};
-use testkit::{AcpClient, Update, wait_for};
+use testkit::{AcpClient, Program, Update, wait_for};
 
 use crate::support::{after, serve_with};
 
@@ -15,6 +16,14 @@ const CHUNKS: u32 = 2_000;
 
 /// What the server may grow by, whatever waits for a client: 32 MB were written.
 const GROWTH_MAX: u64 = 20 * 1024 * 1024;
+
+/// What may wait for one client, as it is set by default.
+const OUTBOX_BYTES_MAX: &str = "1048576";
+
+/// More than sockets hold, in four seconds: a third of the stall time of the stories about it.
+fn flood_of_32_mib() -> Flood {
+    Flood::new(2, 256, 4 * 1024)
+}
 
 fn flood() -> Script {
     let chunk = CHUNK.repeat(CHUNK_BYTES / CHUNK.len());
@@ -38,46 +47,93 @@ fn said(update: &Update) -> usize {
     text.map_or(0, str::len)
 }
 
-#[tokio::test]
-async fn b_12_a_client_that_stops_reading_is_dropped_and_resumes_without_loss() {
-    let settings = [
-        ("FASTNESS_LIMITS_STALL_MS", "1500"),
-        ("FASTNESS_GREETING", "false"),
-    ];
-    let server = serve_with(flood(), &settings).await;
-    let mut stalled = AcpClient::connect_ws(&server).await.without_oracle();
-    let session = stalled.new_session().await;
-    let mut watcher = AcpClient::connect_ws(&server).await.without_oracle();
-    watcher.load_session(&session).await.unwrap();
-    let before = server.resident_bytes();
+/// Reads on in a flood until the client has all of it.
+async fn read_all(client: &mut AcpClient, told: &mut Told<'_>) {
+    while !told.is_complete() {
+        let update = client.next_update().await;
+        told.take(&update.update, &update.cursor).unwrap();
+    }
+}
 
-    // From here on it reads nothing; the session and everybody else go on.
-    stalled.start_prompt(&session, "go").await;
-    let whole = CHUNKS as usize * CHUNK_BYTES;
-    assert_eq!(read_text(&mut watcher, whole).await, whole);
-    let grown = server.resident_bytes().saturating_sub(before);
+/// A client that prompts for a flood and reads nothing of it, though it is there until the end.
+struct Stalled {
+    server: Program,
+    client: AcpClient,
+    session: String,
+    /// The most that the server grew by until somebody else had read all of it.
+    grown: u64,
+}
+
+impl Stalled {
+    async fn beside_a_watcher(flood: &Flood, outbox_bytes_max: &str) -> Self {
+        let settings = [
+            ("FASTNESS_LIMITS_STALL_MS", "12000"),
+            ("FASTNESS_LIMITS_OUTBOX_BYTES_MAX", outbox_bytes_max),
+            ("FASTNESS_GREETING", "false"),
+        ];
+        let server = serve_with(flood.script(), &settings).await;
+        server.home().write("notes.txt", "text");
+        let mut client = AcpClient::connect_ws(&server).await.without_oracle();
+        let session = client.new_session().await;
+        let mut watcher = AcpClient::connect_ws(&server).await.without_oracle();
+        watcher.load_session(&session).await.unwrap();
+        let before = server.resident_bytes();
+        server.forget_peak();
+
+        // From here on it reads nothing; the session and everybody else go on.
+        client.start_prompt(&session, "go").await;
+        read_all(&mut watcher, &mut Told::nothing_of(flood)).await;
+        let grown = server.resident_bytes_peak().saturating_sub(before);
+        assert!(!server.stderr().contains("stalled"), "dropped too early");
+        Self {
+            server,
+            client,
+            session,
+            grown,
+        }
+    }
+}
+
+#[tokio::test]
+async fn b_12_f_22_a_client_that_stops_reading_costs_no_memory_is_closed_with_1008_and_resumes_without_loss()
+ {
+    let flood = flood_of_32_mib();
+    let stalled = Stalled::beside_a_watcher(&flood, OUTBOX_BYTES_MAX).await;
+    let Stalled {
+        server,
+        mut client,
+        session,
+        grown,
+    } = stalled;
     assert!(grown < GROWTH_MAX, "{grown} bytes more");
     let mut neighbour = AcpClient::connect_ws(&server).await.without_oracle();
     neighbour.new_session().await;
 
-    wait_for("the stalled client to be dropped", || {
-        server.stderr().matches("disconnected").count() > 0
+    // It reads again just when the server has lost its patience, and is told.
+    wait_for("the server to lose its patience", || {
+        server.stderr().contains("stalled")
     })
     .await;
-    // The close frame may be lost behind what it did not read.
-    let code = stalled.closed().await;
-    assert!(matches!(code, Some(1008) | None), "{code:?}");
-    let updates = stalled.take_updates(&session);
-    let got: usize = updates.iter().map(said).sum();
-    assert!(got < whole, "it had stopped reading");
-    let cursor = updates
-        .last()
-        .map_or(json!({"afterSeq": 0}), |last| after(&last.cursor));
+    assert_eq!(client.closed().await, Some(1008));
+    let mut told = Told::nothing_of(&flood);
+    for update in client.take_updates(&session) {
+        told.take(&update.update, &update.cursor).unwrap();
+    }
+    assert!(told.bytes() < flood.bytes(), "it had stopped reading");
 
     let mut back = AcpClient::connect_ws(&server).await.without_oracle();
-    back.resume_session(&session, cursor).await.unwrap();
-    let rest = read_text(&mut back, whole - got).await;
-    assert_eq!(got + rest, whole, "nothing missing, nothing twice");
+    let resumed = back.resume_session(&session, after(&told.cursor)).await;
+    let resync = &resumed.unwrap()["_meta"]["fastness"]["resyncFrom"];
+    assert!(resync.is_null(), "{resync}");
+    read_all(&mut back, &mut told).await;
+}
+
+#[tokio::test]
+async fn b_12_a_queue_without_a_bound_would_be_noticed() {
+    let unbounded = (1 << 30).to_string();
+    let stalled = Stalled::beside_a_watcher(&flood_of_32_mib(), &unbounded).await;
+    let grown = stalled.grown;
+    assert!(grown > GROWTH_MAX, "only {grown} bytes more");
 }
 
 #[tokio::test]

@@ -3,10 +3,12 @@
 
 use serde_json::{Value, json};
 use testkit::script::{Script, pause, say, tool};
-use testkit::{AcpClient, Program, Reply};
+use testkit::{AcpClient, Home, Program, Reply};
 
+use crate::faults::with_clock;
 use crate::identity::token;
-use crate::support::{echo, serve};
+use crate::rest::Rest;
+use crate::support::{binary, echo, serve};
 
 const NO_SESSION: i64 = -32_002;
 
@@ -123,4 +125,105 @@ async fn a_turn_goes_on_with_the_files_of_the_client_that_comes_back() {
         .and_then(|update| update.text())
         .unwrap_or_default();
     assert!(last.contains("not saved yet"), "{last}");
+}
+
+#[tokio::test]
+async fn a_resume_token_that_was_succeeded_a_minute_ago_or_is_a_day_old_opens_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let clock = place.path().join("clock");
+    std::fs::write(&clock, "+0").unwrap();
+    let home = with_clock(Home::new(binary(), echo()), &clock);
+    let server = Program::serve_in(home).await;
+    let secret = token(server.home(), &["friend"]).await;
+    let mut owner = AcpClient::connect_ws(&server).await;
+    let (session, first) = new_session(&mut owner).await;
+    let mut friend = connect(&server, &secret, json!({})).await;
+    let mut shows = async |token: &str| {
+        let entered = friend.resume_session(&session, json!({"resumeToken": token}));
+        let entered = entered.await.map_err(|refused| refused.code);
+        entered.map(|entered| resume_token(&entered))
+    };
+
+    let second = shows(&first).await.unwrap();
+    let third = shows(&second).await.unwrap();
+    // An answer may be lost on the way, so the old one is good for a while.
+    shows(&first).await.unwrap();
+    std::fs::write(&clock, "+120").unwrap();
+    assert_eq!(shows(&first).await, Err(NO_SESSION));
+    let fourth = shows(&third).await.unwrap();
+    assert_eq!(
+        shows(&second).await,
+        Err(NO_SESSION),
+        "its successor is used"
+    );
+    std::fs::write(&clock, "+90000").unwrap();
+    assert_eq!(shows(&fourth).await, Err(NO_SESSION), "it is a day old");
+
+    // Whose session it is needs none.
+    let mut owner = AcpClient::connect_ws(&server).await;
+    owner.resume_session(&session, json!({})).await.unwrap();
+    assert_eq!(owner.prompt(&session, "hi").await.text, "you said hi");
+}
+
+#[tokio::test]
+async fn whoever_entered_with_a_resume_token_cannot_copy_the_session() {
+    let server = serve(echo()).await;
+    let secret = token(server.home(), &["friend"]).await;
+    let mut owner = AcpClient::connect_ws(&server).await;
+    let (session, shown) = new_session(&mut owner).await;
+    owner.prompt(&session, "one").await;
+    let mut friend = connect(&server, &secret, json!({})).await;
+    let shown = json!({"resumeToken": shown});
+    friend.resume_session(&session, shown).await.unwrap();
+    assert_eq!(friend.prompt(&session, "two").await.text, "you said two");
+
+    let path = format!("/sessions/{session}/fork");
+    let head = json!({"at": server.home().events(&session).len()});
+    let guest = Rest::with(&server, &secret);
+    guest.post(&path, &head).await.is_refused(404, "not_found");
+    // Not because of what it asked for: its owner gets it.
+    Rest::of(&server).post(&path, &head).await.is(201);
+}
+
+#[tokio::test]
+async fn a_turn_waits_for_a_successor_that_offers_the_same_and_asks_nobody_else() {
+    let script = Script::new()
+        .call([pause(300), tool("read", json!({"path": "notes.txt"}))])
+        .call([say("it says ${result}")]);
+    let server = serve(script).await;
+    server.home().write("notes.txt", "the server's own text");
+    let files = json!({"fs": {"readTextFile": true}});
+    let mut first = connect(&server, server.token(), files.clone()).await;
+    let (session, resume) = new_session(&mut first).await;
+    first.start_prompt(&session, "read").await;
+    first
+        .updates_until(|update| update.kind == "agent_message_chunk")
+        .await;
+    drop(first);
+
+    // It comes back as another program would: without its files.
+    let mut without = connect(&server, server.token(), json!({})).await;
+    let cursor = json!({"resumeToken": resume, "afterSeq": 0});
+    let entered = without.resume_session(&session, cursor).await.unwrap();
+    let successor = resume_token(&entered);
+    without
+        .updates_until(|update| update.kind == "tool_call")
+        .await;
+
+    // The successor of the successor has them again.
+    let mut back = connect(&server, server.token(), files).await;
+    back.on_request(
+        "fs/read_text_file",
+        Reply::Result(json!({"content": "not saved yet"})),
+    );
+    let cursor = json!({"resumeToken": successor, "afterSeq": 0});
+    back.resume_session(&session, cursor).await.unwrap();
+    let told = back
+        .updates_until(|update| update.text().is_some_and(|text| text.contains("it says")))
+        .await;
+    let last = told.last().and_then(|update| update.text());
+    assert!(last.is_some_and(|text| text.contains("not saved yet")));
+    // What was sent to it before this answer, it has read by then.
+    without.call("session/list", json!({})).await.unwrap();
+    assert!(without.requests().is_empty(), "{:?}", without.requests());
 }

@@ -35,17 +35,22 @@ fn faketime() -> String {
     }
 }
 
+/// A home whose programs believe the wall clock that the file `clock` names, as `+3600`.
+pub(crate) fn with_clock(home: Home, clock: &Path) -> Home {
+    home.env("LD_PRELOAD", faketime())
+        .env("FAKETIME_TIMESTAMP_FILE", clock.display())
+        .env("FAKETIME_NO_CACHE", 1)
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", 1)
+        .env("DONT_FAKE_MONOTONIC", 1)
+}
+
 #[tokio::test]
 async fn f_18_a_wall_clock_that_jumps_disturbs_nothing() {
     let place = tempfile::tempdir().unwrap();
     let clock = place.path().join("clock");
     std::fs::write(&clock, "+0").unwrap();
-    let home = Home::new(binary(), Script::new().call([stream("x", 20, 10)]))
-        .env("LD_PRELOAD", faketime())
-        .env("FAKETIME_TIMESTAMP_FILE", clock.display())
-        .env("FAKETIME_NO_CACHE", 1)
-        .env("FAKETIME_DONT_FAKE_MONOTONIC", 1)
-        .env("DONT_FAKE_MONOTONIC", 1);
+    let home = Home::new(binary(), Script::new().call([stream("x", 20, 10)]));
+    let home = with_clock(home, &clock);
     let server = Program::serve_in(home).await;
     let (mut client, mut silent) = two_clients(&server).await;
     let session = client.new_session().await;

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
 mod ask;
+mod attached;
 mod backpressure;
 mod bodies;
 mod bridge;
@@ -44,6 +45,7 @@ mod mcp_network;
 mod mcp_newer;
 mod mcp_offers;
 mod mcp_servers;
+mod memory;
 mod metrics;
 mod model_calls;
 mod model_cancel;

@@ -8,6 +8,7 @@ use wire::sse::SseEvent;
 
 use crate::identity::token;
 use crate::rest::Rest;
+use crate::resume::tear;
 use crate::support::{echo, serve, serve_with};
 
 async fn follow(server: &Program, session: &str, after: &str, headers: &str) -> EventStream {
@@ -131,6 +132,70 @@ async fn a_reader_that_is_ahead_of_the_journal_is_told_to_start_over() {
     let seen = to_the_end(&mut events).await;
     let said: String = seen.iter().filter_map(text_of).collect();
     assert_eq!(said, "you said hi");
+}
+
+#[tokio::test]
+async fn a_reader_of_what_recovery_had_to_cut_is_told_where_to_start_over() {
+    let script = Script::new()
+        .call([say("first")])
+        .call([say("second, which will be lost")]);
+    let mut server = serve_with(script, &quiet()).await;
+    let (id, seen) = {
+        let rest = Rest::of(&server);
+        let id = rest.session().await;
+        let mut events = follow(&server, &id, "?after=0", "").await;
+        prompt(&rest, &id, "one").await;
+        let mut seen = to_the_end(&mut events).await;
+        prompt(&rest, &id, "two").await;
+        seen.extend(to_the_end(&mut events).await);
+        (id, seen)
+    };
+    let place = seen.iter().rev().find_map(|event| event.id.clone());
+    let place = place.unwrap();
+    server.kill9().await;
+    tear(&server, &id, "assistant.message");
+
+    let server = server.restart().await;
+    let rest = Rest::of(&server);
+    let mut events = follow(&server, &id, &format!("?after={place}"), "").await;
+    let resync = events.next_event().await.unwrap();
+    assert!(is(&resync, "resync"), "{resync:?}");
+    let stored = server.home().events(&id);
+    let recovered = stored.iter().find(|e| e["type"] == "session.recovered");
+    let from = recovered.unwrap()["from"].as_u64().unwrap();
+    assert_eq!(data(&resync), json!({"from": from, "epoch": 1}));
+
+    // What is kept from before, and what comes now, is what anybody finds who begins anew.
+    prompt(&rest, &id, "three").await;
+    let mut kept: Vec<SseEvent> = seen.into_iter().filter(|e| seq_of(e) < from).collect();
+    kept.extend(till_result_of(&mut events, 3).await);
+    let mut anew = follow(&server, &id, "?after=0", "").await;
+    let anew = till_result_of(&mut anew, 3).await;
+    let told = |events: &[SseEvent]| events.iter().filter_map(text_of).collect::<String>();
+    assert_eq!(told(&kept), told(&anew));
+    assert!(told(&kept).starts_with("first") && !told(&kept).contains("lost"));
+    // Its newest place is of the new epoch, so it is told nothing of the kind again.
+    let place = kept.iter().rev().find_map(|event| event.id.clone());
+    let mut back = follow(&server, &id, &format!("?after={}", place.unwrap()), "").await;
+    assert!(!is(&back.next_event().await.unwrap(), "resync"));
+}
+
+/// The event that a place is in.
+fn seq_of(event: &SseEvent) -> u64 {
+    let place = event.id.as_deref().unwrap_or_default();
+    let mut parts = place.split('.').filter_map(|part| part.parse().ok());
+    parts.nth(1).unwrap_or(0)
+}
+
+/// Reads until turn `turn` is over.
+async fn till_result_of(events: &mut EventStream, turn: u64) -> Vec<SseEvent> {
+    let mut seen = Vec::new();
+    loop {
+        seen.extend(to_the_end(events).await);
+        if seen.last().is_some_and(|last| data(last)["turn"] == turn) {
+            return seen;
+        }
+    }
 }
 
 #[tokio::test]

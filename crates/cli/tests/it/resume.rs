@@ -104,7 +104,7 @@ async fn over_http_a_client_comes_back_to_a_killed_server_by_its_cursor() {
 }
 
 /// Cuts a session's journal in the middle of its last event of type `kind`.
-fn tear(server: &Program, session: &str, kind: &str) {
+pub(crate) fn tear(server: &Program, session: &str, kind: &str) {
     let log = server.home().data_dir().join("sessions").join(session);
     let log = log.join("events.jsonl");
     let text = fs::read_to_string(&log).unwrap();

@@ -21,6 +21,9 @@ use crate::connection::outbox::{Close, Conflict, Mark, Marked, Reader};
 use crate::connection::{self, INBOUND_FRAMES_MAX, Inbound, Opening, Reach, Source};
 use crate::service::{Service, Slot};
 
+#[cfg(feature = "test-support")]
+pub mod within;
+
 /// How often an open stream says that it lives.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
 

@@ -37,6 +37,9 @@ const PINGS_PER_SECOND_MAX: u32 = 100;
 /// The close code of a client that floods.
 const FLOOD: u16 = 1008;
 
+/// The close code of a client that takes nothing of what is sent to it.
+const STALLED: u16 = 1008;
+
 /// What is known of a connection when it is opened.
 pub(crate) struct Opened {
     pub(crate) id: ConnectionId,
@@ -75,6 +78,7 @@ async fn serve(service: Arc<Service>, principal: Principal, opened: Opened, sock
     let (sink, stream) = socket.split();
     let given_up = CancellationToken::new();
     let writer = Writer {
+        id: id.clone(),
         sink,
         outbox: outbox.clone(),
         last_heard,
@@ -170,6 +174,7 @@ fn broken(error: &axum::Error) -> Close {
 }
 
 struct Writer {
+    id: ConnectionId,
     sink: SplitSink<WebSocket, Message>,
     outbox: Outbox,
     last_heard: watch::Receiver<Instant>,
@@ -218,7 +223,7 @@ impl Writer {
                     match self.progress.while_taken(stall, sending).await {
                         Some(Ok(())) => {}
                         Some(Err(_)) => return 1000,
-                        None => return 1008,
+                        None => return self.stalled(),
                     }
                     // Outbound progress is life as well.
                     pinged = None;
@@ -227,14 +232,20 @@ impl Writer {
                     let ping = self.sink.send(Message::Ping(bytes::Bytes::new()));
                     let sent = self.progress.while_taken(stall, ping).await;
                     if !matches!(sent, Some(Ok(()))) {
-                        return 1008;
+                        return self.stalled();
                     }
                     pinged.get_or_insert_with(Instant::now);
                 }
                 _ = self.last_heard.changed() => pinged = None,
-                () = sleep_until(deadline) => return 1008,
+                () = sleep_until(deadline) => return self.stalled(),
             }
         }
+    }
+
+    /// The client takes nothing any more, or gives no sign of life; gives the code that tells it.
+    fn stalled(&self) -> u16 {
+        tracing::info!(connection = %self.id, "stalled");
+        STALLED
     }
 }
 

@@ -32,12 +32,19 @@ fn a_08_nothing_is_left_of_a_session_that_ended_but_its_journal() {
 
 #[test]
 fn b_09_the_sweeper_and_a_client_that_comes_back_never_meet_half_way() {
-    let _shared = ALONE.read();
+    let _alone = ALONE.write();
     let grounds = Grounds::new().unwrap();
+    let (mut loaded, mut unloaded) = (0, 0);
     for seed in 0..20 {
-        let summary = grace_against_resume(seed, &grounds, 50).unwrap();
+        let is_loaded = || live()[0] > 0;
+        let summary = grace_against_resume(seed, &grounds, 50, is_loaded).unwrap();
         assert!(summary.resumes > 50, "{summary:?}");
+        loaded += summary.met_loaded;
+        unloaded += summary.met_unloaded;
     }
+    // Of a thousand, a fair share was a moment too early for the sweeper, and one too late.
+    assert_eq!(loaded + unloaded, 1_000);
+    assert!(loaded > 100 && unloaded > 100, "{loaded} {unloaded}");
 }
 
 #[test]

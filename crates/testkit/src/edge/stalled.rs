@@ -1,97 +1,258 @@
 //! F22: a client that stops reading while its session writes a great deal.
 
+use std::cell::Cell;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Outcome;
+use super::flood::{Flood, Told};
 use super::rush::{p99, waits};
+use super::{Outcome, quiet};
 use crate::client::AcpClient;
 use crate::home::Home;
 use crate::program::Program;
 use crate::raw::RawSocket;
-use crate::script::{Script, say, stream, tool};
+
+/// Runs of one message: close to the most that a message may have.
+const RUNS: usize = 960;
 
 /// One chunk of the flood.
-const CHUNK_BYTES: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 1024;
 
-/// Chunks of one message: close to the most that a message may have.
-const CHUNKS: u32 = 960;
+/// The fastest that a session takes text.
+const TEXT_BYTES_PER_SECOND_MAX: u64 = 8 * 1024 * 1024;
 
-/// How long the whole flood may take: an honest disk is ten times faster.
-const TIME_MAX: Duration = Duration::from_secs(600);
+/// Messages of the flood that nobody stalls in: enough for a p99.
+const COMPARED_MESSAGES: usize = 4;
 
-/// How long the server waits for a client that does not read.
-const STALL: Duration = Duration::from_secs(5);
+/// What a watcher is timed by: so much of the flood.
+const PIECE_BYTES: usize = 256 * 1024;
 
 /// What the server may grow by.
 const GROWTH_MAX: u64 = 64 * 1024 * 1024;
 
-/// A session writes `messages` of 60 MiB to a client that reads none of it, while a neighbour asks.
+/// How much slower the slowest hundredth may be because somebody stalls.
+const RATIO_MAX: f64 = 2.0;
+
+/// What others saw while a session wrote.
+struct Seen {
+    /// A neighbour's waits for its answers.
+    neighbour: Duration,
+    /// A watcher's waits for each piece.
+    watcher: Duration,
+    /// The most that the server grew by.
+    grown: u64,
+    took: Duration,
+}
+
+/// A session writes `messages` of 60 MiB to a client that reads none of it and is there until the
+/// end, while another watches the same session and a neighbour asks. Then the server loses its
+/// patience, and the client comes back for everything.
 ///
 /// # Errors
-/// If the server grows, the neighbour waits, or the client that stopped is not dropped.
+/// If the server grows, the others wait, the client is not told why it is dropped, or it does not
+/// get everything.
 pub async fn stalled(binary: &Path, messages: usize) -> Outcome {
-    let server = Program::serve_in(home(binary, messages)).await;
+    let flood = Flood::new(messages, RUNS, CHUNK_BYTES);
+    let least = Duration::from_secs(flood.bytes() as u64 / TEXT_BYTES_PER_SECOND_MAX);
+    let stall = least * 3 / 2 + Duration::from_secs(20);
+    let server = Program::serve_in(home(binary, &flood, stall)).await;
     let mut neighbour = RawSocket::initialized(&server).await;
     let mut client = AcpClient::connect_ws(&server).await.without_oracle();
     // There from the beginning, so that the neighbour asks for the same all the time.
-    let session = client.new_session().await;
+    let (compared, session) = (client.new_session().await, client.new_session().await);
     waits(&mut neighbour, 1_000).await;
     let alone = p99(waits(&mut neighbour, 3_000).await);
-    let before = server.resident_bytes();
-    client.start_prompt(&session, "go").await;
-    // From here on it reads nothing.
-    let (mut all, mut grown, mut written) = (Vec::new(), 0, false);
-    let started = tokio::time::Instant::now();
-    while !written {
-        all.extend(waits(&mut neighbour, 200).await);
-        grown = server.resident_bytes().saturating_sub(before).max(grown);
-        written = server
-            .home()
-            .events(&session)
-            .iter()
-            .any(|event| event["type"] == "result");
-        if started.elapsed() > TIME_MAX {
-            return Err("F22 the flood did not end".to_owned());
-        }
-    }
-    let took = started.elapsed().as_secs_f64();
-    let beside = p99(all);
-    let ratio = beside.as_secs_f64() / alone.as_secs_f64().max(1e-6);
-    // A fast disk is done sooner than the server loses its patience, and reading would restore it.
-    while started.elapsed() < STALL * 2 {
-        waits(&mut neighbour, 200).await;
-    }
-    let code = client.closed().await;
-    let found = format!(
-        "F22 {} MiB written in {took:.1} s to a client that read nothing: {:.1} MiB more memory, closed with {code:?}; \
-         p99 of a neighbour {} µs alone, {} µs beside it ({ratio:.1} times)",
-        messages * CHUNKS as usize * CHUNK_BYTES / (1024 * 1024),
-        grown as f64 / (1024.0 * 1024.0),
-        alone.as_micros(),
-        beside.as_micros(),
+
+    let mut passing = AcpClient::connect_ws(&server).await.without_oracle();
+    let without = flood.bytes() * COMPARED_MESSAGES.min(messages) / messages;
+    let without = watch(
+        &server,
+        (&compared, &mut neighbour),
+        (&flood, without),
+        async || {
+            passing
+                .load_session(&compared)
+                .await
+                .map_err(|error| error.to_string())?;
+            passing.start_prompt(&compared, "go").await;
+            // It leaves; the turn goes on.
+            drop(passing);
+            Ok(())
+        },
     );
-    // The close frame is behind what was not read, so it may be lost to the reset.
-    let dropped = matches!(code, Some(1008) | None);
-    if grown > GROWTH_MAX || ratio > 2.0 || !dropped {
-        return Err(found);
-    }
-    Ok(found)
+    let without = without.await?;
+    // From here on it reads nothing.
+    let whole = (&flood, usize::MAX);
+    let with = watch(&server, (&session, &mut neighbour), whole, async || {
+        client.start_prompt(&session, "go").await;
+        Ok(())
+    });
+    let with = with.await?;
+    let code = dropped(&server, &mut client, stall).await?;
+    let resumed = come_back(&server, &mut client, (&session, &flood)).await?;
+    quiet(&server)?;
+    judge(&flood, alone, [&without, &with], (code, resumed))
 }
 
-/// A model that writes message after message, reading a file in between.
-fn home(binary: &Path, messages: usize) -> Home {
-    let chunk = "0123456789abcdef".repeat(CHUNK_BYTES / 16);
-    let read = tool("read", json!({"path": "notes.txt"}));
-    let flood = stream(&chunk, CHUNKS, 0);
-    let script = (0..messages).fold(Script::new(), |script, _| {
-        script.call([flood.clone(), read.clone()])
-    });
-    let home = Home::new(binary, script.call([say("done")]))
-        .env("FASTNESS_LOG", "warn")
-        .env("FASTNESS_LIMITS_STALL_MS", STALL.as_millis());
+/// What was found, in one line; an error if it is not as it should be.
+fn judge(
+    flood: &Flood,
+    alone: Duration,
+    [without, with]: [&Seen; 2],
+    (code, resumed): (Option<u16>, Duration),
+) -> Outcome {
+    let ratio = |this: Duration, that: Duration| this.as_secs_f64() / that.as_secs_f64().max(1e-6);
+    let beside = ratio(with.neighbour, alone);
+    let asking = ratio(with.neighbour, without.neighbour);
+    let watching = ratio(with.watcher, without.watcher);
+    let found = format!(
+        "F22 {} MiB written in {:.1} s to a client that read nothing and stayed: {:.1} MiB more memory at most; \
+         p99 of a neighbour {} µs alone, {} µs beside the flood ({beside:.1} times), {} µs without the one that \
+         stalls ({asking:.1} times); p99 of a watcher for 256 KiB {} µs, {} µs without ({watching:.1} times); \
+         closed with {code:?}, and all of it byte for byte after coming back, in {:.1} s",
+        flood.bytes() / (1024 * 1024),
+        with.took.as_secs_f64(),
+        with.grown as f64 / (1024.0 * 1024.0),
+        alone.as_micros(),
+        with.neighbour.as_micros(),
+        without.neighbour.as_micros(),
+        with.watcher.as_micros(),
+        without.watcher.as_micros(),
+        resumed.as_secs_f64(),
+    );
+    let slowed = [beside, asking, watching]
+        .iter()
+        .any(|ratio| *ratio > RATIO_MAX);
+    match with.grown > GROWTH_MAX || slowed || code != Some(1008) {
+        true => Err(found),
+        false => Ok(found),
+    }
+}
+
+/// Has `begin` start the flood in a session; watches up to so many bytes of it while the neighbour
+/// asks, and closes the session if that is not all.
+async fn watch(
+    server: &Program,
+    (session, neighbour): (&str, &mut RawSocket),
+    (flood, up_to): (&Flood, usize),
+    begin: impl AsyncFnOnce() -> Result<(), String>,
+) -> Result<Seen, String> {
+    let mut watcher = RawSocket::initialized(server).await;
+    let load = json!({"sessionId": session, "cwd": server.home().workspace(), "mcpServers": []});
+    watcher.call("session/load", load).await;
+    let before = server.resident_bytes();
+    server.forget_peak();
+    let started = Instant::now();
+    begin().await?;
+    let (is_over, mut asked) = (Cell::new(false), Vec::new());
+    let reading = async {
+        let pieces = read(&mut watcher, (flood, up_to)).await;
+        is_over.set(true);
+        pieces
+    };
+    let asking = async {
+        while !is_over.get() {
+            asked.extend(waits(neighbour, 50).await);
+            if server.stderr().contains("stalled") {
+                return Err("F22 the client was dropped before the flood was over".to_owned());
+            }
+        }
+        Ok(())
+    };
+    let (pieces, asking) = tokio::join!(reading, asking);
+    asking?;
+    let seen = Seen {
+        neighbour: p99(asked),
+        watcher: p99(pieces?),
+        grown: server.resident_bytes_peak().saturating_sub(before),
+        took: started.elapsed(),
+    };
+    if up_to < flood.bytes() {
+        watcher
+            .call("session/close", json!({"sessionId": session}))
+            .await;
+    }
+    Ok(seen)
+}
+
+/// Reads the flood up to so many bytes, or all of it and what is said afterwards; gives how long
+/// each piece took.
+async fn read(
+    watcher: &mut RawSocket,
+    (flood, up_to): (&Flood, usize),
+) -> Result<Vec<Duration>, String> {
+    let mut told = Told::nothing_of(flood);
+    let (mut pieces, mut since) = (Vec::new(), Instant::now());
+    while !told.is_complete() && told.bytes() < up_to {
+        let before = told.bytes();
+        take(&mut told, &watcher.message().await)?;
+        if told.bytes() / PIECE_BYTES > before / PIECE_BYTES {
+            pieces.push(since.elapsed());
+            since = Instant::now();
+        }
+    }
+    Ok(pieces)
+}
+
+fn take(told: &mut Told<'_>, message: &Value) -> Result<(), String> {
+    let params = &message["params"];
+    match message["method"] == "session/update" {
+        true => told.take(&params["update"], &params["_meta"]["fastness"]),
+        false => Ok(()),
+    }
+}
+
+/// Waits until the server has lost its patience, then reads what is there; gives the close code.
+async fn dropped(
+    server: &Program,
+    client: &mut AcpClient,
+    stall: Duration,
+) -> Result<Option<u16>, String> {
+    let deadline = Instant::now() + stall * 2;
+    while !server.stderr().contains("stalled") {
+        if Instant::now() > deadline {
+            return Err("F22 a client that reads nothing was not dropped".to_owned());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(client.closed().await)
+}
+
+/// Comes back after what the client had read, for all the rest; gives how long that took.
+async fn come_back(
+    server: &Program,
+    client: &mut AcpClient,
+    (session, flood): (&str, &Flood),
+) -> Result<Duration, String> {
+    let mut told = Told::nothing_of(flood);
+    for update in client.take_updates(session) {
+        told.take(&update.update, &update.cursor)?;
+    }
+    let mut back = RawSocket::initialized(server).await;
+    let started = Instant::now();
+    let cursor = json!({"afterSeq": told.cursor["seq"], "epoch": told.cursor["epoch"],
+        "offset": told.cursor["offset"].as_u64().unwrap_or(0)});
+    let resume = json!({"sessionId": session, "cwd": server.home().workspace(),
+        "mcpServers": [], "_meta": {"fastness": cursor}});
+    let answer = back.call("session/resume", resume).await;
+    if !answer["result"]["_meta"]["fastness"]["resyncFrom"].is_null()
+        || !answer["result"].is_object()
+    {
+        return Err(format!("F22 not let back in as it left: {answer}"));
+    }
+    while !told.is_complete() {
+        take(&mut told, &back.message().await)?;
+    }
+    Ok(started.elapsed())
+}
+
+fn home(binary: &Path, flood: &Flood, stall: Duration) -> Home {
+    let home = Home::new(binary, flood.script())
+        .env("FASTNESS_LOG", "info")
+        .env("FASTNESS_GREETING", "false")
+        .env("FASTNESS_LIMITS_STALL_MS", stall.as_millis());
     home.write("notes.txt", "text");
     home
 }

@@ -3,10 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::SessionId;
+use std::sync::Arc;
+
+use domain::{Limits, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::model::prompt_of;
+use super::streams::Standing;
 use super::view::{Cursor, View};
 
 /// A client, connected or not.
@@ -28,6 +33,9 @@ pub(super) struct Line {
     from_agent: mpsc::Receiver<String>,
     /// It reads nothing for a while.
     pub(super) is_stalled: bool,
+    /// Over HTTP: how its streams are.
+    streams: Option<Arc<Standing>>,
+    last_sent: Instant,
     ids: u64,
     pub(super) asked: BTreeMap<u64, Asked>,
     /// Sessions it has entered.
@@ -43,6 +51,14 @@ pub(super) struct Line {
     pub(super) heard: BTreeSet<String>,
     /// The calls that it gave an answer for.
     pub(super) answered: BTreeSet<String>,
+}
+
+/// What a client hears when it listens.
+pub(super) enum Heard {
+    Frame(Value),
+    Nothing,
+    /// The connection was ended, and not by the client; whether that is what a server may do.
+    Ended(Result<(), &'static str>),
 }
 
 /// A permission question as a client sees it.
@@ -80,6 +96,24 @@ impl Line {
             .retain(|_, question| question.session != session);
     }
 
+    /// Whether part of what is on the way waits for a stream to be taken up again.
+    pub(super) fn is_away(&self) -> bool {
+        let streams = self.streams.as_ref();
+        streams.is_some_and(|streams| streams.is_away())
+    }
+
+    /// Why a server that is not going down may have ended it.
+    fn may_be_ended(&self) -> Result<(), &'static str> {
+        let gave_up = self.streams.as_ref().is_some_and(|one| one.has_given_up());
+        let is_idle = self.inside.is_empty()
+            && self.asked.is_empty()
+            && self.last_sent.elapsed() >= Limits::default().idle;
+        match gave_up || is_idle {
+            true => Ok(()),
+            false => Err("the server ended a connection for no reason"),
+        }
+    }
+
     /// Whether it has asked to enter `session` and waits to be let in.
     pub(super) fn is_entering(&self, session: SessionId) -> bool {
         self.asked
@@ -104,11 +138,14 @@ impl Client {
     pub(super) fn connected(
         &mut self,
         (to_agent, from_agent): (mpsc::Sender<String>, mpsc::Receiver<String>),
+        streams: Option<Arc<Standing>>,
     ) {
         self.line = Some(Line {
             to_agent,
             from_agent,
             is_stalled: false,
+            streams,
+            last_sent: Instant::now(),
             ids: 0,
             asked: BTreeMap::new(),
             inside: BTreeSet::new(),
@@ -135,6 +172,11 @@ impl Client {
         self.views.values_mut().for_each(View::cut);
     }
 
+    /// Whether the rest of some event is still to come.
+    pub(super) fn is_between(&self) -> bool {
+        self.line.is_some() && self.views.values().any(View::is_between)
+    }
+
     /// Whether it has entered `session` or has asked to.
     pub(super) fn knows_way_into(&self, session: SessionId) -> bool {
         let line = self.line.as_ref();
@@ -154,6 +196,7 @@ impl Client {
     pub(super) fn ask(&mut self, asked: Asked, method: &str, params: Value) {
         let Some(line) = &mut self.line else { return };
         line.ids += 1;
+        line.last_sent = Instant::now();
         let id = line.ids;
         let frame = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         if line.to_agent.try_send(frame.to_string()).is_ok() {
@@ -166,20 +209,24 @@ impl Client {
     /// Sends a notification or an answer.
     pub(super) fn say(&mut self, frame: &Value) {
         let Some(line) = &mut self.line else { return };
+        line.last_sent = Instant::now();
         if line.to_agent.try_send(frame.to_string()).is_err() {
             self.cut();
         }
     }
 
     /// The next frame that has come; a connection that was closed is gone afterwards.
-    pub(super) fn hear(&mut self) -> Option<Value> {
-        let line = self.line.as_mut().filter(|line| !line.is_stalled)?;
+    pub(super) fn hear(&mut self) -> Heard {
+        let Some(line) = self.line.as_mut().filter(|line| !line.is_stalled) else {
+            return Heard::Nothing;
+        };
         match line.from_agent.try_recv() {
-            Ok(frame) => Some(serde_json::from_str(&frame).unwrap_or_default()),
-            Err(mpsc::error::TryRecvError::Empty) => None,
+            Ok(frame) => Heard::Frame(serde_json::from_str(&frame).unwrap_or_default()),
+            Err(mpsc::error::TryRecvError::Empty) => Heard::Nothing,
             Err(mpsc::error::TryRecvError::Disconnected) => {
+                let may_be = line.may_be_ended();
                 self.cut();
-                None
+                Heard::Ended(may_be)
             }
         }
     }
@@ -233,10 +280,12 @@ impl Client {
     }
 
     /// Prompts, again if it was sent before.
-    pub(super) fn prompt(&mut self, session: SessionId, prompt: &str, text: &str, queue: bool) {
+    pub(super) fn prompt(&mut self, session: SessionId, prompt: &str, plan: u64, queue: bool) {
+        let blocks = prompt_of(plan).into_iter();
+        let blocks = blocks.map(|text| json!({"type": "text", "text": text}));
         let params = json!({
             "sessionId": session,
-            "prompt": [{"type": "text", "text": text}],
+            "prompt": blocks.collect::<Vec<_>>(),
             "_meta": {"fastness": {"promptId": prompt, "queue": queue}},
         });
         let is_new = self

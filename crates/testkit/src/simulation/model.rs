@@ -19,10 +19,38 @@ use tokio::time::{Instant, sleep_until};
 /// Model calls of the longest plan.
 const CALLS_MAX: u64 = 4;
 
-/// The prompt that asks for plan `number`.
-pub(super) fn prompt_of(number: u64) -> String {
-    format!("plan {number}")
+/// The prompt that asks for plan `number`: mostly a few words, sometimes several blocks, and of these
+/// some that are longer than what goes into one update.
+pub(super) fn prompt_of(number: u64) -> Vec<String> {
+    let mut blocks = vec![format!("plan {number}")];
+    if number.is_multiple_of(3) {
+        blocks.push("beside it, ".to_owned());
+        blocks.push("żółw".repeat(3));
+    }
+    if number.is_multiple_of(24) {
+        blocks.push(LETTERS.repeat(LONG_BYTES / 4 / LETTERS.len()));
+    }
+    blocks
 }
+
+/// Letters of two to four bytes, of which no piece of a round length is whole.
+const LETTERS: &str = "ż世🦀";
+
+/// A message of so many bytes stands in a file beside the journal, and a quarter of it is more than
+/// what goes into one update.
+const LONG_BYTES: usize = 280 * 1024;
+
+/// One plan in so many begins with such a message.
+const LONG_EVERY: u64 = 23;
+const LONG_PLAN: u64 = 5;
+
+/// A plan that begins with a message of that length.
+pub(super) fn long_winded(number: u64) -> u64 {
+    number * LONG_EVERY + LONG_PLAN
+}
+
+/// Chunks of such a message.
+const LONG_CHUNKS: u64 = 12;
 
 /// Gives every session of one process its model.
 pub(super) struct Speaker {
@@ -107,6 +135,15 @@ fn plan(number: u64, call: u64) -> VecDeque<(u64, Step)> {
         let delay_ms = chance.below(5) * chance.below(40);
         steps.push_back((delay_ms, Step::Say(word(number, call, said))));
     }
+    if number % LONG_EVERY == LONG_PLAN && call == 0 {
+        for _ in 0..LONG_CHUNKS {
+            said += 1;
+            let letters = LETTERS.repeat(LONG_BYTES / LETTERS.len() / LONG_CHUNKS as usize);
+            let text = word(number, call, said) + &letters;
+            // Slowly, so that many come and go in the middle of it.
+            steps.push_back((80 + chance.below(120), Step::Say(text)));
+        }
+    }
     if is_endless(number) && call > 0 {
         return steps;
     }
@@ -153,7 +190,9 @@ fn place(messages: &[Message]) -> (u64, u64) {
     for message in messages.iter().rev() {
         match message {
             Message::User { text, .. } => {
-                let number = text.strip_prefix("plan ").and_then(|n| n.parse().ok());
+                let number = text.strip_prefix("plan ").unwrap_or_default();
+                let digits = number.split(|letter: char| !letter.is_ascii_digit()).next();
+                let number = digits.and_then(|digits| digits.parse().ok());
                 return (number.unwrap_or(0), calls);
             }
             Message::Assistant { .. } => calls += 1,

@@ -86,7 +86,7 @@ async fn crowd(world: &mut World<'_>, count: usize) -> Verdict {
 }
 
 /// A session that nobody uses is unloaded while somebody comes back for it: at the same moment,
-/// just before and just after, `schedules` times.
+/// just before and just after, `schedules` times. `is_loaded` says whether the session is in memory.
 ///
 /// # Errors
 /// What was left half done.
@@ -94,6 +94,7 @@ pub fn grace_against_resume(
     seed: u64,
     grounds: &Grounds,
     schedules: u64,
+    is_loaded: impl Fn() -> bool,
 ) -> Result<Summary, String> {
     let mut world = World::new(seed, grounds);
     for at in 0..2 {
@@ -101,12 +102,12 @@ pub fn grace_against_resume(
         world.clients.push(Client::new(name, 0, at == 0));
     }
     let runtime = paused_runtime()?;
-    let outcome = runtime.block_on(sweep(&mut world, schedules));
+    let outcome = runtime.block_on(sweep(&mut world, schedules, is_loaded));
     drop(runtime);
     finish(world, seed, outcome)
 }
 
-async fn sweep(world: &mut World<'_>, schedules: u64) -> Verdict {
+async fn sweep(world: &mut World<'_>, schedules: u64, is_loaded: impl Fn() -> bool) -> Verdict {
     let life = world.begin();
     make_session(world, &life).await?;
     for schedule in 0..schedules {
@@ -122,6 +123,11 @@ async fn sweep(world: &mut World<'_>, schedules: u64) -> Verdict {
         tokio::time::sleep(until).await;
         for at in 0..world.clients.len() {
             yield_some(world).await;
+            if at == 0 {
+                let is_loaded = is_loaded();
+                world.summary.met_loaded += u64::from(is_loaded);
+                world.summary.met_unloaded += u64::from(!is_loaded);
+            }
             world.come_back(&life, at)?;
             if world.chance.one_in(20) {
                 world.prompt(at);
@@ -296,7 +302,8 @@ pub fn ends_clean(
         }
     });
     drop(runtime);
-    outcome.map_err(|why| world.with_trail(&why))
+    let outcome = outcome.map_err(|why| world.with_trail(&why))?;
+    world.nothing_panicked().map(|()| outcome)
 }
 
 /// The last client closes the session; for it the session is not there any more.
@@ -351,13 +358,11 @@ async fn yield_some(world: &mut World<'_>) {
 }
 
 fn finish(world: World<'_>, seed: u64, outcome: Verdict) -> Result<Summary, String> {
-    match outcome {
-        Ok(()) => Ok(world.summary),
-        Err(why) => {
-            let told = world.with_trail(&why);
-            Err(format!(
-                "seed {seed}: {told}\nrepeat: cargo xtask soak resume --seed {seed}"
-            ))
-        }
+    let outcome = outcome.map_err(|why| world.with_trail(&why));
+    match outcome.and_then(|()| world.nothing_panicked()) {
+        Ok(()) => Ok(world.told()),
+        Err(told) => Err(format!(
+            "seed {seed}: {told}\nrepeat: cargo xtask soak resume --seed {seed}"
+        )),
     }
 }

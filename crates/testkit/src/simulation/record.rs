@@ -28,9 +28,11 @@ pub(super) struct Record {
     pub(super) events: Vec<Arc<Stored>>,
     /// What each event is shown as, apart from text, with the prompt that it echoes.
     pub(super) updates: Vec<Vec<Update>>,
+    /// All messages of the assistant, in order.
+    pub(super) messages: Vec<Told>,
+    /// The texts that stand beside the journal, by the event that ends their message.
+    long: BTreeMap<u64, String>,
     reader: Option<Reader>,
-    /// The message being streamed: its `message.started` and its text so far.
-    pub(super) open: Option<(u64, String)>,
     /// The newest event on disk whenever a process ended.
     ends: Vec<u64>,
     /// The events that processes stored after they were told to stop.
@@ -68,8 +70,9 @@ impl Record {
             owner,
             events: Vec::new(),
             updates: Vec::new(),
+            messages: Vec::new(),
+            long: BTreeMap::new(),
             reader: None,
-            open: None,
             ends: Vec::new(),
             drains: Vec::new(),
         }
@@ -113,6 +116,7 @@ impl Record {
     pub(super) fn read_again(&mut self, store: &FileStore) -> Verdict {
         let before = std::mem::take(&mut self.events);
         (self.updates, self.reader) = (Vec::new(), None);
+        self.long.clear();
         self.read_on(store)?;
         let kept = before
             .iter()
@@ -138,14 +142,21 @@ impl Record {
         };
         let after = EventSeq(self.head());
         let new = reader.read_after(after, EventSeq(u64::MAX), ALL, ALL)?;
+        let is_new = !new.is_empty();
         for stored in new {
+            if let Some(text @ Text::Blob { .. }) = text_of(&stored.event) {
+                let text = reader.read_text(text, 0, ALL)?;
+                self.long.insert(stored.seq.0, text);
+            }
             self.updates.push(updates_of(self.id, &stored));
             self.events.push(stored);
         }
-        self.open = None;
-        if let Some(last) = self.messages().pop().filter(|told| told.to.is_none()) {
+        if is_new || self.events.is_empty() {
+            self.messages = self.told();
+        }
+        if let Some(last) = self.messages.last_mut().filter(|told| told.to.is_none()) {
             let text = reader.read_partial(EventSeq(last.from), 0, ALL)?;
-            self.open = Some((last.from, text.unwrap_or_default()));
+            last.text = text.unwrap_or_default();
         }
         self.reader = Some(reader);
         Ok(())
@@ -155,8 +166,8 @@ impl Record {
         format!("session {}: the journal cannot be read: {error}", self.id)
     }
 
-    /// All messages of the assistant, in order.
-    pub(super) fn messages(&self) -> Vec<Told> {
+    /// All messages of the assistant, in order; the text of one that is open is not here.
+    fn told(&self) -> Vec<Told> {
         let mut all: Vec<Told> = Vec::new();
         for stored in &self.events {
             if let Event::MessageStarted(started) = &stored.event {
@@ -168,21 +179,15 @@ impl Record {
                     text: String::new(),
                 });
             }
-            let text = match &stored.event {
-                Event::AssistantMessage(message) => Some(&message.text),
-                Event::AssistantThought(thought) => Some(&thought.text),
-                _ => None,
+            let text = match text_of(&stored.event) {
+                Some(Text::Inline(text)) => Some(text),
+                Some(Text::Blob { .. }) => self.long.get(&stored.seq.0),
+                None => None,
             };
-            if let (Some(Text::Inline(text)), Some(last)) = (text, all.last_mut()) {
+            if let (Some(text), Some(last)) = (text, all.last_mut()) {
                 last.to = Some(stored.seq.0);
                 last.text.clone_from(text);
             }
-        }
-        if let (Some((from, text)), Some(last)) = (&self.open, all.last_mut())
-            && last.from == *from
-            && last.to.is_none()
-        {
-            last.text.clone_from(text);
         }
         all
     }
@@ -324,8 +329,21 @@ impl Record {
     }
 }
 
-/// What a client is to be shown of an event, apart from text and turns.
+/// The text of a message that an event ends.
+fn text_of(event: &Event) -> Option<&Text> {
+    match event {
+        Event::AssistantMessage(message) => Some(&message.text),
+        Event::AssistantThought(thought) => Some(&thought.text),
+        _ => None,
+    }
+}
+
+/// What a client is to be shown of an event, apart from text and turns. Of compactions only those
+/// are told that asked for it, and nobody here does.
 fn updates_of(session: SessionId, stored: &Stored) -> Vec<Update> {
+    if let Event::Compaction(_) = &stored.event {
+        return Vec::new();
+    }
     let meta = UpdateMeta {
         seq: stored.seq,
         ..UpdateMeta::default()

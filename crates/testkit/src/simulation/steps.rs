@@ -5,7 +5,7 @@ use journal::storage::power::{Fault, FaultyCall};
 use serde_json::json;
 
 use super::client::{Asked, Client};
-use super::model::prompt_of;
+use super::model::long_winded;
 use super::record::Record;
 use super::world::{GRACE, Life, Prompt, World, paused_runtime};
 use super::{Summary, Verdict};
@@ -51,7 +51,10 @@ impl World<'_> {
             match ended.map_err(|why| self.with_trail(&why))? {
                 Some(Death::PowerLost) => self.storage.power_loss(),
                 Some(Death::Killed | Death::Drained) => self.storage.restart(),
-                None => return Ok(self.summary),
+                None => {
+                    self.nothing_panicked()?;
+                    return Ok(self.told());
+                }
             }
         }
     }
@@ -69,6 +72,8 @@ impl World<'_> {
                 let delay_ms = [2, 2, 10, 40, 150, 600][self.chance.index(6)];
                 self.pass(&life, delay_ms).await;
                 self.settle(&life).await?;
+            } else if self.chance.one_in(2) {
+                self.cut_amid(&life).await?;
             }
             if self.chance.one_in(40) && !self.storage.is_dead() {
                 self.note("grace");
@@ -125,12 +130,10 @@ impl World<'_> {
         if self.clients[at].line.is_none() {
             return self.come_back(life, at);
         }
-        let name = self.clients[at].name.clone();
         match self.chance.below(32) {
             0..=4 => {
-                self.note(format!("{name} is cut off"));
-                self.summary.drops += 1;
-                self.clients[at].cut();
+                self.hear_some(life, at)?;
+                self.cut_off(at);
             }
             5..=6 => {
                 if let Some(line) = &mut self.clients[at].line {
@@ -149,6 +152,53 @@ impl World<'_> {
             _ => self.arm(),
         }
         Ok(())
+    }
+
+    /// Much is on its way that nobody has read, and somebody is cut off in the middle of it: if
+    /// possible one who has only part of an event.
+    async fn cut_amid(&mut self, life: &Life) -> Verdict {
+        self.pass(life, 2).await;
+        // A process that is dead says nothing, whatever its tasks still do here.
+        if self.storage.is_dead() {
+            return Ok(());
+        }
+        let count = self.clients.len();
+        let first = self.chance.index(count);
+        for at in (first..first + count).map(|at| at % count) {
+            self.hear_up_to_a_part(life, at)?;
+            if self.clients[at].is_between() {
+                self.cut_off(at);
+                return Ok(());
+            }
+        }
+        if self.chance.one_in(2) {
+            self.cut_off(first);
+        }
+        Ok(())
+    }
+
+    /// A client reads a little before it is cut off, or until it has only part of an event.
+    fn hear_some(&mut self, life: &Life, at: usize) -> Verdict {
+        if let Some(line) = &mut self.clients[at].line {
+            line.is_stalled = false;
+        }
+        if self.chance.one_in(2) {
+            let most = self.chance.below(4);
+            return self.hear(life, at, most).map(drop);
+        }
+        self.hear_up_to_a_part(life, at)
+    }
+
+    fn hear_up_to_a_part(&mut self, life: &Life, at: usize) -> Verdict {
+        while !self.clients[at].is_between() && self.hear(life, at, 1)? > 0 {}
+        Ok(())
+    }
+
+    fn cut_off(&mut self, at: usize) {
+        let name = self.clients[at].name.clone();
+        self.note(format!("{name} is cut off"));
+        self.summary.drops += 1;
+        self.clients[at].cut();
     }
 
     /// A client connects and goes on with everything it followed.
@@ -228,17 +278,19 @@ impl World<'_> {
 
     pub(super) fn prompt(&mut self, at: usize) {
         let Some(session) = self.pick(at) else { return };
-        let number = self.chance.below(5_000);
+        let number = match self.chance.one_in(16) {
+            true => long_winded(self.chance.below(100)),
+            false => self.chance.below(5_000),
+        };
         let id = format!("p{}", self.prompts.len());
         let queue = self.chance.one_in(3);
         let client = &mut self.clients[at];
-        let text = prompt_of(number);
-        client.prompt(session, &id, &text, queue);
-        let note = format!("{} prompts {session}: {id} {text}", client.name);
+        client.prompt(session, &id, number, queue);
+        let note = format!("{} prompts {session}: {id} plan {number}", client.name);
         let prompt = Prompt {
             session,
             client: at,
-            text,
+            plan: number,
             end: None,
         };
         self.prompts.insert(id, prompt);
@@ -251,13 +303,13 @@ impl World<'_> {
         let mine = self.prompts.iter();
         let mine =
             mine.filter(|(_, prompt)| prompt.client == at && client.knows_way_into(prompt.session));
-        let mine: Vec<(String, SessionId, String)> = mine
-            .map(|(id, prompt)| (id.clone(), prompt.session, prompt.text.clone()))
+        let mine: Vec<(String, SessionId, u64)> = mine
+            .map(|(id, prompt)| (id.clone(), prompt.session, prompt.plan))
             .collect();
-        let Some((id, session, text)) = mine.get(self.chance.index(mine.len())) else {
+        let Some((id, session, plan)) = mine.get(self.chance.index(mine.len())) else {
             return;
         };
-        self.clients[at].prompt(*session, id, text, true);
+        self.clients[at].prompt(*session, id, *plan, true);
         let name = self.clients[at].name.clone();
         self.note(format!("{name} prompts {id} again"));
     }
@@ -407,17 +459,17 @@ impl World<'_> {
             .iter()
             .filter(|(_, prompt)| prompt.client == at);
         let open = open.filter(|(_, prompt)| prompt.end.is_none());
-        let open: Vec<(String, SessionId, String)> = open
-            .map(|(id, prompt)| (id.clone(), prompt.session, prompt.text.clone()))
+        let open: Vec<(String, SessionId, u64)> = open
+            .map(|(id, prompt)| (id.clone(), prompt.session, prompt.plan))
             .collect();
-        for (id, session, text) in open {
+        for (id, session, plan) in open {
             let waits = self.clients[at].line.as_ref().is_some_and(|line| {
                 line.asked
                     .values()
                     .any(|asked| matches!(asked, Asked::Prompt(_, other) if *other == id))
             });
             if !waits {
-                self.clients[at].prompt(session, &id, &text, false);
+                self.clients[at].prompt(session, &id, plan, false);
             }
             let params = json!({"sessionId": session});
             let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params});

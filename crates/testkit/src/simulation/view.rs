@@ -57,6 +57,8 @@ pub(super) struct View {
     /// For who enters at the head: the newest event by then.
     latest: u64,
     pub(super) token: Option<String>,
+    /// How often the connection went between two updates of one event.
+    pub(super) cuts_between: u64,
 }
 
 impl View {
@@ -83,6 +85,7 @@ impl View {
 
     /// The connection is gone: updates of an event that was not complete count as not seen.
     pub(super) fn cut(&mut self) {
+        self.cuts_between += u64::from(!self.pending.is_empty());
         self.pending.clear();
     }
 
@@ -98,17 +101,21 @@ impl View {
         self.latest = self.latest.min(before);
     }
 
-    /// What is left of it when the client learns of all recoveries since.
-    pub(super) fn as_of(&self, record: &Record) -> Self {
-        let mut view = self.clone();
+    /// What is left of it when the client learns of all recoveries since, if they void anything.
+    pub(super) fn as_of(&self, record: &Record) -> Option<Self> {
         let cursor = self.cursor.unwrap_or_default();
         let void = cursor
             .epoch
             .and_then(|epoch| record.voided_from(Some(epoch)));
-        if let Some(from) = void.filter(|from| cursor.seq >= *from) {
-            view.drop_from(from);
-        }
-        view
+        let from = void.filter(|from| cursor.seq >= *from)?;
+        let mut view = self.clone();
+        view.drop_from(from);
+        Some(view)
+    }
+
+    /// Whether the rest of an event is still to come.
+    pub(super) fn is_between(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Takes the parameters of a `session/update`.
@@ -246,9 +253,8 @@ impl View {
     }
 
     fn check_texts(&self, record: &Record, after: u64, (cursor, up_to): (Cursor, u64)) -> Verdict {
-        let messages = record.messages();
         let mut shown = self.shown.iter().filter(|shown| shown.is_text()).peekable();
-        for told in &messages {
+        for told in &record.messages {
             if told.from > up_to || told.to.is_some_and(|to| to <= after) {
                 continue;
             }

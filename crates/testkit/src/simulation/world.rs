@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Door;
+use domain::limits::MERGED_CHUNK_BYTES_MAX;
 use domain::{Limits, SessionId};
 use journal::FileStore;
 use journal::chance::Chance;
@@ -23,11 +24,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::client::{Asked, Client, Question};
+use super::client::{Asked, Client, Heard, Line, Question};
 use super::model::Speaker;
 use super::record::{End, Record};
+use super::streams::{self, Counts};
 use super::view::{Cursor, View};
-use super::{Grounds, Summary, Verdict};
+use super::{Grounds, Lines, Summary, Verdict, panics};
 
 /// How long nobody must use a session before it leaves memory; odd, so that nobody acts then.
 pub(super) const GRACE: Duration = Duration::from_millis(20_001);
@@ -48,6 +50,11 @@ pub(super) struct World<'a> {
     /// Prompts by the name their client gave them.
     pub(super) prompts: BTreeMap<String, Prompt>,
     pub(super) summary: Summary,
+    /// How clients connect.
+    pub(super) lines: Lines,
+    counts: Arc<Counts>,
+    /// Tasks that had panicked before.
+    panicked: usize,
     /// What happened last, for whoever looks for the cause.
     trail: Vec<String>,
 }
@@ -56,7 +63,8 @@ pub(super) struct World<'a> {
 pub(super) struct Prompt {
     pub(super) session: SessionId,
     pub(super) client: usize,
-    pub(super) text: String,
+    /// What it asks the model for.
+    pub(super) plan: u64,
     pub(super) end: Option<End>,
 }
 
@@ -80,8 +88,27 @@ impl<'a> World<'a> {
             doomed: BTreeSet::new(),
             prompts: BTreeMap::new(),
             summary: Summary::default(),
+            lines: Lines::Pipes,
+            counts: Arc::default(),
+            panicked: panics::count(),
             trail: Vec::new(),
         }
+    }
+
+    /// No task has panicked, of the server or of anybody else.
+    pub(super) fn nothing_panicked(&self) -> Verdict {
+        panics::none_since(self.panicked).map_err(|why| self.with_trail(&why))
+    }
+
+    /// What happened in it.
+    pub(super) fn told(&self) -> Summary {
+        let views = self.clients.iter().flat_map(|client| client.views.values());
+        let mut summary = self.summary;
+        let cuts_between: u64 = views.map(|view| view.cuts_between).sum();
+        let [takeovers, conflicts, between] = self.counts.told();
+        (summary.takeovers, summary.conflicts) = (takeovers, conflicts);
+        summary.cuts_between = cuts_between + between;
+        summary
     }
 
     /// A server with the journals that are there.
@@ -163,12 +190,25 @@ impl<'a> World<'a> {
         let frames_max = [2, 16, 256][self.chance.index(3)];
         let client = &mut self.clients[at];
         let principal = self.grounds.people[client.who].clone();
+        let is_streamed = match self.lines {
+            Lines::Pipes => false,
+            Lines::Streams => true,
+            Lines::Both => self.chance.one_in(2),
+        };
+        if is_streamed {
+            let (service, counts) = (Arc::clone(&life.service), Arc::clone(&self.counts));
+            let chance = Chance::new(self.chance.draw());
+            let (ends, standing) =
+                streams::connect_as((service, principal), frames_max, (chance, counts));
+            client.connected(ends, Some(standing));
+            return Ok(());
+        }
         let ends = if client.who == 0 && frames_max == 256 {
             server::transport::pipe::connect(&life.service).map_err(|error| error.to_string())?
         } else {
             server::transport::pipe::connect_as(&life.service, principal, frames_max)
         };
-        client.connected(ends);
+        client.connected(ends, None);
         Ok(())
     }
 
@@ -189,7 +229,11 @@ impl<'a> World<'a> {
                 return Ok(());
             }
             let heard = self.hear_all(life)?;
-            if heard == 0 {
+            let mut lines = self
+                .clients
+                .iter()
+                .filter_map(|client| client.line.as_ref());
+            if heard == 0 && !lines.any(Line::is_away) {
                 is_quiet = true;
                 break;
             }
@@ -201,13 +245,32 @@ impl<'a> World<'a> {
     pub(super) fn hear_all(&mut self, life: &Life) -> Result<u64, String> {
         let mut heard = 0;
         for at in 0..self.clients.len() {
-            while let Some(frame) = self.clients[at].hear() {
-                heard += 1;
-                self.on_frame(life, at, &frame).map_err(|why| {
+            heard += self.hear(life, at, u64::MAX)?;
+        }
+        Ok(heard)
+    }
+
+    /// Has a client read up to `most` of what has come; says how much it was.
+    pub(super) fn hear(&mut self, life: &Life, at: usize, most: u64) -> Result<u64, String> {
+        let mut heard = 0;
+        while heard < most {
+            let frame = match self.clients[at].hear() {
+                Heard::Frame(frame) => frame,
+                Heard::Nothing => break,
+                Heard::Ended(may_be) => {
+                    let is_down = life.is_draining || self.storage.is_dead();
                     let name = &self.clients[at].name;
-                    format!("{name}: {why}\nat the frame {frame}")
-                })?;
-            }
+                    match may_be {
+                        Err(why) if !is_down => return Err(format!("{name}: {why}")),
+                        Ok(()) | Err(_) => break,
+                    }
+                }
+            };
+            heard += 1;
+            self.on_frame(life, at, &frame).map_err(|why| {
+                let name = &self.clients[at].name;
+                format!("{name}: {why}\nat the frame {frame}")
+            })?;
         }
         self.summary.frames += heard;
         Ok(heard)
@@ -256,6 +319,7 @@ impl<'a> World<'a> {
         match method {
             "session/update" => {
                 let prompt = params["_meta"]["fastness"]["promptId"].as_str();
+                self.summary.pieces += u64::from(params["_meta"]["fastness"]["more"] == true);
                 if prompt.is_some_and(|prompt| line.fresh.contains(prompt)) {
                     return Err("the echo of a prompt that this connection sent".to_owned());
                 }
@@ -394,6 +458,8 @@ impl<'a> World<'a> {
             Some(Some(cursor)) => {
                 self.summary.resumes += 1;
                 self.summary.resumes_inside += u64::from(cursor.offset > 0);
+                let is_long = cursor.offset > MERGED_CHUNK_BYTES_MAX as u64;
+                self.summary.resumes_inside_long += u64::from(is_long);
                 let voided = cursor
                     .epoch
                     .and_then(|epoch| record.voided_from(Some(epoch)));
@@ -514,8 +580,9 @@ impl<'a> World<'a> {
                 };
                 let own = client.own.get(id).cloned().unwrap_or_default();
                 // Who has not come back since may hold what recovery had to cut.
-                let away = (!client.is_inside(*id)).then(|| view.as_of(record));
-                let view = away.as_ref().unwrap_or(view);
+                let is_away = !client.is_inside(*id);
+                let left = view.as_of(record).filter(|_| is_away);
+                let view = left.as_ref().unwrap_or(view);
                 view.check(record, client.turns, &own, 0)
                     .map_err(|why| format!("{} in session {id}: {why}", client.name))?;
                 if is_quiet {
@@ -529,7 +596,8 @@ impl<'a> World<'a> {
 
 /// Whoever can answer is asked what is open, and nothing else.
 fn check_questions(client: &Client, record: &Record) -> Verdict {
-    let line = client.line.as_ref().filter(|line| !line.is_stalled);
+    let line = client.line.as_ref();
+    let line = line.filter(|line| !line.is_stalled && !line.is_away());
     let Some(line) =
         line.filter(|line| line.inside.contains(&record.id) && !line.is_leaving(record.id))
     else {

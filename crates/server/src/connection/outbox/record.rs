@@ -57,6 +57,8 @@ pub(super) struct Record {
     last_number: u64,
     queued_at: Cursor,
     sent: Mark,
+    /// Part of an event was handed over after `sent`, and not yet the rest.
+    is_between: bool,
     kept: VecDeque<Queued>,
     kept_bytes: usize,
     forgotten: u64,
@@ -124,6 +126,9 @@ impl Record {
         if serial != self.sent.serial {
             (self.sent.serial, self.sent.cursor) = (serial, at);
         }
+        if let Kind::Update { more, .. } = queued.frame.kind {
+            self.is_between = more;
+        }
         let text = match queued.frame.kind {
             Kind::Update { more: true, .. } | Kind::Passing => {
                 let text = queued.frame.text;
@@ -171,14 +176,19 @@ impl Record {
         again
     }
 
+    /// Whether a reader that has everything up to `mark` needs updates again. Parts of an event that
+    /// were sent without their last are not part of any mark, so they are.
+    fn reads_again(&self, mark: Mark) -> bool {
+        self.replay.is_some() || self.is_between || mark.cursor != self.sent.cursor
+    }
+
     /// Whether a reader that has everything up to `mark` can go on.
     fn reaches(&self, mark: Mark) -> bool {
-        let reads_again = self.replay.is_some() || mark.cursor != self.sent.cursor;
         mark.serial == self.serial
             && mark.serial == self.sent.serial
             && (self.forgotten..=self.sent.number).contains(&mark.number)
             && !after(mark.cursor, self.sent.cursor)
-            && (self.is_followed || !reads_again)
+            && (self.is_followed || !self.reads_again(mark))
     }
 }
 
@@ -190,8 +200,8 @@ impl Queue {
             return Err(Conflict);
         }
         let mut again = record.kept_after(mark);
-        let reads_again = record.replay.is_some() || mark.cursor != record.sent.cursor;
-        record.sent = mark;
+        let reads_again = record.reads_again(mark);
+        (record.sent, record.is_between) = (mark, false);
         if !reads_again {
             again
                 .iter()

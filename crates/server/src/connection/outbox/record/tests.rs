@@ -144,6 +144,41 @@ async fn parts_of_an_event_are_no_place_to_come_back_to() {
 }
 
 #[tokio::test]
+async fn a_reader_that_got_only_part_of_an_event_gets_all_of_it_again() {
+    // So little room that the writer takes one part at a time.
+    let outbox = Outbox::recording(1);
+    outbox.begin(SERIAL, at(0));
+    let first = outbox.read_after(None).unwrap();
+    fill(&outbox, [update(1)]).await;
+    let (_, mark) = read(&first).await;
+    let part = || Frame {
+        text: "part of 2".to_owned(),
+        kind: Kind::Update {
+            cursor: at(2),
+            more: true,
+        },
+    };
+    fill(&outbox, [part()]).await;
+    assert_eq!(read(&first).await.0, ["part of 2"]);
+    let mut rest = VecDeque::from([update(2)]);
+    outbox.stream(&mut rest).await.unwrap();
+
+    let second = outbox.read_after(mark).unwrap();
+    assert_eq!(outbox.rewound().await, at(1));
+    fill(&outbox, [part()]).await;
+    assert_eq!(read(&second).await.0, ["part of 2"]);
+    fill(&outbox, [update(2)]).await;
+    outbox.caught_up();
+    let (texts, mark) = read(&second).await;
+    assert_eq!(texts, ["update 2"]);
+    // Now it has all of it, and whoever comes back after it gets nothing again.
+    outbox.read_after(mark).unwrap();
+    fill(&outbox, [update(3)]).await;
+    let third = outbox.read_after(mark).unwrap();
+    assert_eq!(read(&third).await.0, ["update 3"]);
+}
+
+#[tokio::test]
 async fn a_place_that_is_out_of_reach_is_a_conflict() {
     let outbox = followed();
     let reader = outbox.read_after(None).unwrap();
