@@ -19,6 +19,7 @@ use domain::clock::Timestamp;
 use session::subscription::sabotage::{self, Sabotage};
 use tempfile::TempDir;
 
+mod answers;
 mod client;
 mod model;
 mod panics;
