@@ -45,6 +45,7 @@ mod life;
 mod pace;
 mod project;
 mod recall;
+mod room;
 mod running;
 mod settings;
 mod watched;
@@ -56,9 +57,6 @@ pub(crate) use life::Birth;
 
 /// How long a cancelled turn gets to end by itself before the session ends it.
 const CANCEL_TIME_MAX: Duration = Duration::from_millis(900);
-
-/// How long an answer about the disk's free space is believed.
-const DISK_LOOK: Duration = Duration::from_secs(1);
 
 /// One session's actor.
 pub(crate) struct SessionActor {
@@ -374,19 +372,6 @@ impl SessionActor {
         self.staged.after(move |stored| {
             reply(stored.map_err(CommandError::Failed).and(accepted));
         });
-    }
-
-    /// Whether the disk has room for a turn. Asked now and then: a disk does not fill at once.
-    async fn has_disk_room(&mut self) -> bool {
-        let now = Instant::now();
-        if self.disk_room.is_none_or(|(_, at)| now >= at + DISK_LOOK) {
-            let store = self.engine.store.clone();
-            let free = blocking(move || store.free_bytes()).await;
-            // A disk that cannot be asked is left to say no by itself.
-            let is_full = free.is_ok_and(|free| free < self.engine.limits.disk_free_min);
-            self.disk_room = Some((!is_full, now));
-        }
-        self.disk_room.is_none_or(|(has_room, _)| has_room)
     }
 
     fn on_answer(
