@@ -25,7 +25,7 @@ pub use self::flood::{Flood, Told};
 pub use self::resets::resets;
 pub use self::rush::{neighbours, storm};
 pub use self::slow::slow_headers;
-pub use self::stalled::stalled;
+pub use self::stalled::{is_given_up, stalled};
 
 /// Clients that come and go at the same time.
 const AT_ONCE: usize = 40;

@@ -14,7 +14,8 @@ const RUN_BYTES: usize = 64 * 1024;
 /// What is said after the flood.
 const LAST_WORD: &str = "done";
 
-/// Messages of numbered text, with a tool call after each.
+/// Messages of numbered text, with a tool call after each. A message that the model is asked for
+/// to sum up what came before is told to nobody, so a session may leave some of them out.
 #[derive(Clone, Debug)]
 pub struct Flood {
     messages: usize,
@@ -69,12 +70,14 @@ impl Flood {
 /// What one client has been told of a flood so far. It may come over several connections.
 pub struct Told<'a> {
     flood: &'a Flood,
+    /// The messages that were told; the last of them may go on.
+    messages: Vec<usize>,
     /// The message that is being told, and how much of it came.
-    message: usize,
     id: Option<String>,
     at: usize,
     /// The text of the run that was looked at last.
     run: (usize, String),
+    is_last: bool,
     is_complete: bool,
     /// `_meta.fastness` of the newest update: where to go on.
     pub cursor: Value,
@@ -86,10 +89,11 @@ impl<'a> Told<'a> {
     pub fn nothing_of(flood: &'a Flood) -> Self {
         Self {
             flood,
-            message: 0,
+            messages: Vec::new(),
             id: None,
             at: 0,
             run: (usize::MAX, String::new()),
+            is_last: false,
             is_complete: false,
             cursor: json!({"seq": 0, "epoch": 0}),
         }
@@ -98,11 +102,19 @@ impl<'a> Told<'a> {
     /// Bytes of the flood that came.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let whole = self.message * self.flood.message_bytes();
-        (whole + self.at).min(self.flood.bytes())
+        let whole = self.messages.len() * self.flood.message_bytes();
+        let is_open = self.id.is_some() && !self.is_complete;
+        let missing = self.flood.message_bytes().saturating_sub(self.at);
+        whole - if is_open { missing.min(whole) } else { 0 }
     }
 
-    /// Whether all of it came, and what is said afterwards.
+    /// Which messages came.
+    #[must_use]
+    pub fn messages(&self) -> &[usize] {
+        &self.messages
+    }
+
+    /// Whether all of them came whole, and what is said afterwards.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
@@ -119,14 +131,11 @@ impl<'a> Told<'a> {
         if update["sessionUpdate"] != "agent_message_chunk" {
             return Ok(());
         }
+        let text = update["content"]["text"].as_str().unwrap_or_default();
         let id = update["messageId"].as_str();
         if self.id.as_deref() != id {
-            if self.id.is_some() {
-                self.end_message()?;
-            }
-            self.id = id.map(str::to_owned);
+            self.begin(id, text)?;
         }
-        let text = update["content"]["text"].as_str().unwrap_or_default();
         self.take_text(text)?;
         match meta["offset"].as_u64() == u64::try_from(self.at).ok() {
             true => Ok(()),
@@ -134,22 +143,35 @@ impl<'a> Told<'a> {
         }
     }
 
-    fn end_message(&mut self) -> Result<(), String> {
-        if self.at != self.flood.message_bytes() {
-            return Err(format!("message {} ended at {}", self.message, self.at));
+    /// Another message begins, with these words; the one before must be whole.
+    fn begin(&mut self, id: Option<&str>, text: &str) -> Result<(), String> {
+        if self.id.is_some() && self.at != self.flood.message_bytes() {
+            return Err(format!(
+                "message {:?} ended at {}",
+                self.messages.last(),
+                self.at
+            ));
         }
-        (self.message, self.at) = (self.message + 1, 0);
-        Ok(())
+        (self.id, self.at) = (id.map(str::to_owned), 0);
+        if LAST_WORD.starts_with(text) {
+            self.is_last = true;
+            return Ok(());
+        }
+        let number: Option<usize> = text.get(..WORD_BYTES - 1).and_then(|n| n.parse().ok());
+        let message = number.map(|number| number / self.flood.runs);
+        match message.filter(|message| self.messages.last() < Some(message)) {
+            Some(message) => {
+                self.messages.push(message);
+                Ok(())
+            }
+            None => Err(format!("no message begins like this: {text:.80}")),
+        }
     }
 
     fn take_text(&mut self, text: &str) -> Result<(), String> {
-        let wrong = |at| {
-            format!(
-                "message {} is not told on at {at}: {text:.80}",
-                self.message
-            )
-        };
-        if self.message == self.flood.messages {
+        let message = self.messages.last().copied().unwrap_or(0);
+        let wrong = |at| format!("message {message} is not told on at {at}: {text:.80}");
+        if self.is_last {
             self.at += text.len();
             self.is_complete = self.at == LAST_WORD.len();
             let is_next = LAST_WORD.get(self.at - text.len()..self.at) == Some(text);
@@ -161,9 +183,9 @@ impl<'a> Told<'a> {
             if run >= self.flood.runs {
                 return Err(wrong(self.at));
             }
-            let number = self.message * self.flood.runs + run;
+            let number = message * self.flood.runs + run;
             if self.run.0 != number {
-                let words = self.flood.word(self.message, run);
+                let words = self.flood.word(message, run);
                 self.run = (number, words.repeat(RUN_BYTES / WORD_BYTES));
             }
             let (piece, left) = rest.split_at(rest.len().min(RUN_BYTES - from));

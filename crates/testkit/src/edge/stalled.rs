@@ -1,6 +1,5 @@
 //! F22: a client that stops reading while its session writes a great deal.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -44,6 +43,8 @@ struct Seen {
     /// The most that the server grew by.
     grown: u64,
     took: Duration,
+    /// The messages that the watcher was told.
+    messages: Vec<usize>,
 }
 
 /// A session writes `messages` of 60 MiB to a client that reads none of it and is there until the
@@ -90,15 +91,33 @@ pub async fn stalled(binary: &Path, messages: usize) -> Outcome {
         Ok(())
     });
     let with = with.await?;
+    if is_given_up(&server, &client) {
+        return Err("F22 the client was dropped before the flood was over".to_owned());
+    }
     let code = dropped(&server, &mut client, stall).await?;
-    let resumed = come_back(&server, &mut client, (&session, &flood)).await?;
+    let (resumed, messages) = come_back(&server, &mut client, (&session, &flood)).await?;
     quiet(&server)?;
-    judge(&flood, alone, [&without, &with], (code, resumed))
+    if messages != with.messages {
+        return Err(format!(
+            "F22 {:?} were told, then {messages:?}",
+            with.messages
+        ));
+    }
+    judge(alone, [&without, &with], (code, resumed))
+}
+
+/// Whether the server has lost its patience with a client that reads nothing; it may still read
+/// what is on the way, and why.
+#[must_use]
+pub fn is_given_up(server: &Program, client: &AcpClient) -> bool {
+    let id = client.connection_id().unwrap_or_default();
+    let log = server.stderr();
+    let mut stalled = log.lines().filter(|line| line.contains("stalled"));
+    stalled.any(|line| line.contains(id))
 }
 
 /// What was found, in one line; an error if it is not as it should be.
 fn judge(
-    flood: &Flood,
     alone: Duration,
     [without, with]: [&Seen; 2],
     (code, resumed): (Option<u16>, Duration),
@@ -112,7 +131,7 @@ fn judge(
          p99 of a neighbour {} µs alone, {} µs beside the flood ({beside:.1} times), {} µs without the one that \
          stalls ({asking:.1} times); p99 of a watcher for 256 KiB {} µs, {} µs without ({watching:.1} times); \
          closed with {code:?}, and all of it byte for byte after coming back, in {:.1} s",
-        flood.bytes() / (1024 * 1024),
+        with.messages.len() * RUNS / 16,
         with.took.as_secs_f64(),
         with.grown as f64 / (1024.0 * 1024.0),
         alone.as_micros(),
@@ -146,28 +165,20 @@ async fn watch(
     server.forget_peak();
     let started = Instant::now();
     begin().await?;
-    let (is_over, mut asked) = (Cell::new(false), Vec::new());
-    let reading = async {
-        let pieces = read(&mut watcher, (flood, up_to)).await;
-        is_over.set(true);
-        pieces
-    };
-    let asking = async {
-        while !is_over.get() {
-            asked.extend(waits(neighbour, 50).await);
-            if server.stderr().contains("stalled") {
-                return Err("F22 the client was dropped before the flood was over".to_owned());
-            }
-        }
-        Ok(())
-    };
-    let (pieces, asking) = tokio::join!(reading, asking);
-    asking?;
+    // Apart, so that the neighbour's clock does not run while a watcher's messages are parsed.
+    let reading = tokio::spawn(read(watcher, flood.clone(), up_to));
+    let mut asked = Vec::new();
+    while !reading.is_finished() {
+        asked.extend(waits(neighbour, 50).await);
+    }
+    let read = reading.await.map_err(|error| format!("F22 {error}"))?;
+    let (mut watcher, pieces, messages) = read?;
     let seen = Seen {
         neighbour: p99(asked),
-        watcher: p99(pieces?),
+        watcher: p99(pieces),
         grown: server.resident_bytes_peak().saturating_sub(before),
         took: started.elapsed(),
+        messages,
     };
     if up_to < flood.bytes() {
         watcher
@@ -178,12 +189,13 @@ async fn watch(
 }
 
 /// Reads the flood up to so many bytes, or all of it and what is said afterwards; gives how long
-/// each piece took.
+/// each piece took, and which messages came.
 async fn read(
-    watcher: &mut RawSocket,
-    (flood, up_to): (&Flood, usize),
-) -> Result<Vec<Duration>, String> {
-    let mut told = Told::nothing_of(flood);
+    mut watcher: RawSocket,
+    flood: Flood,
+    up_to: usize,
+) -> Result<(RawSocket, Vec<Duration>, Vec<usize>), String> {
+    let mut told = Told::nothing_of(&flood);
     let (mut pieces, mut since) = (Vec::new(), Instant::now());
     while !told.is_complete() && told.bytes() < up_to {
         let before = told.bytes();
@@ -193,7 +205,8 @@ async fn read(
             since = Instant::now();
         }
     }
-    Ok(pieces)
+    let messages = told.messages().to_vec();
+    Ok((watcher, pieces, messages))
 }
 
 fn take(told: &mut Told<'_>, message: &Value) -> Result<(), String> {
@@ -211,7 +224,7 @@ async fn dropped(
     stall: Duration,
 ) -> Result<Option<u16>, String> {
     let deadline = Instant::now() + stall * 2;
-    while !server.stderr().contains("stalled") {
+    while !is_given_up(server, client) {
         if Instant::now() > deadline {
             return Err("F22 a client that reads nothing was not dropped".to_owned());
         }
@@ -220,12 +233,13 @@ async fn dropped(
     Ok(client.closed().await)
 }
 
-/// Comes back after what the client had read, for all the rest; gives how long that took.
+/// Comes back after what the client had read, for all the rest; gives how long that took, and the
+/// messages that it has now.
 async fn come_back(
     server: &Program,
     client: &mut AcpClient,
     (session, flood): (&str, &Flood),
-) -> Result<Duration, String> {
+) -> Result<(Duration, Vec<usize>), String> {
     let mut told = Told::nothing_of(flood);
     for update in client.take_updates(session) {
         told.take(&update.update, &update.cursor)?;
@@ -245,11 +259,12 @@ async fn come_back(
     while !told.is_complete() {
         take(&mut told, &back.message().await)?;
     }
-    Ok(started.elapsed())
+    Ok((started.elapsed(), told.messages().to_vec()))
 }
 
 fn home(binary: &Path, flood: &Flood, stall: Duration) -> Home {
     let home = Home::new(binary, flood.script())
+        // Who is given up on stands in the log, which is kept only for a while.
         .env("FASTNESS_LOG", "info")
         .env("FASTNESS_GREETING", "false")
         .env("FASTNESS_LIMITS_STALL_MS", stall.as_millis());
