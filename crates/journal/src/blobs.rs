@@ -13,7 +13,9 @@ use domain::limits::{BLOB_BYTES_MIN, RECORD_BYTES_MAX};
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
-use crate::storage::{Access, CHUNK_BYTES, Storage, StoredFile, read_full_at, write_all_at};
+use crate::storage::{
+    Access, CHUNK_BYTES, Storage, StoredFile, gone_is_fine, read_full_at, write_all_at,
+};
 
 /// A text from which on storing it is no matter of a moment. It is taken in pieces, with pauses, so
 /// that a session that floods does not hold up the others whenever one of its messages ends.
@@ -40,7 +42,8 @@ impl NewBlob {
 
 /// Where the strings that lines name are read from.
 pub(crate) trait BlobSource {
-    /// The whole string; [`StoreError::DamagedText`] if it is missing or not what was stored.
+    /// The whole string; [`StoreError::DamagedText`] if it is missing or not what was stored,
+    /// [`StoreError::NotFound`] if the session was deleted.
     fn read(&self, sha256: &str) -> Result<String, StoreError>;
 }
 
@@ -110,6 +113,10 @@ impl BlobDir<'_> {
         let path = format!("{}/{sha256}", self.dir());
         let opened = self.storage.open(&path, Access::Read);
         match opened.map_err(StoreError::from) {
+            // Whoever still reads a session that is being deleted has not found damage.
+            Err(StoreError::NotFound) if !self.storage.exists(self.session)? => {
+                Err(StoreError::NotFound)
+            }
             Err(StoreError::NotFound | StoreError::NotPlain) => Err(StoreError::DamagedText),
             other => other,
         }
@@ -121,9 +128,9 @@ impl BlobDir<'_> {
         if !self.storage.exists(&dir)? {
             self.storage.create_dir(&dir)?;
         }
-        let file = self.storage.open(&self.unfinished(), Access::Create)?;
-        file.truncate(0)?;
-        Ok(file)
+        // Not written over: a power loss may have left a stored blob under this name too.
+        gone_is_fine(self.storage.remove_file(&self.unfinished()))?;
+        self.storage.open(&self.unfinished(), Access::Create)
     }
 
     fn finish(&self, file: &dyn StoredFile, sha256: &str) -> io::Result<()> {

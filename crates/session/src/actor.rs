@@ -36,7 +36,6 @@ use crate::overview::Shown;
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, Said, SessionState};
 use crate::store_task::blocking;
-use crate::subscription::Ending;
 
 mod commit;
 mod enter;
@@ -546,7 +545,7 @@ impl Drop for SessionActor {
             CommandError::Closed
         } else {
             self.feed.fail(FailureKind::StorageFailed);
-            self.feed.end(Ending::Unloaded);
+            self.feed.end();
             CommandError::Failed(FailureKind::StorageFailed)
         };
         self.mailbox.close();

@@ -13,8 +13,6 @@ use domain::{Event, EventSeq, FailureKind, MessageId};
 use journal::Stored;
 use tokio::sync::watch;
 
-use crate::subscription::Ending;
-
 /// How far followers may read. Rung on every change.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Head {
@@ -29,7 +27,7 @@ pub(crate) struct Head {
     /// The newest of them.
     pub(crate) failure: Option<FailureKind>,
     /// Set once nothing more will come.
-    pub(crate) ended: Option<Ending>,
+    pub(crate) ended: bool,
 }
 
 /// A message being streamed.
@@ -155,8 +153,8 @@ impl Feed {
     }
 
     /// Says that nothing more will come.
-    pub(crate) fn end(&self, ending: Ending) {
-        self.head.send_modify(|head| head.ended = Some(ending));
+    pub(crate) fn end(&self) {
+        self.head.send_modify(|head| head.ended = true);
     }
 
     /// The events in `(after, up_to]` if all of them are still in memory.

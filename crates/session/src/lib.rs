@@ -43,4 +43,4 @@ pub use journal::{Meta, StoreError, Stored};
 pub use mode::Mode;
 pub use overview::{Events, ForkError, Glance, Page, Told, Wanted, Which};
 pub use state::{Asked, Fate, TurnOutcome};
-pub use subscription::{Delivery, Ending, Item, Subscription};
+pub use subscription::{Delivery, Item, Subscription};

@@ -48,15 +48,6 @@ pub enum Item {
     Failed(FailureKind),
 }
 
-/// Why nothing more will come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The session was unloaded or closed; its journal can be loaded again.
-    Unloaded,
-    /// The session was deleted.
-    Deleted,
-}
-
 /// One follower of one session.
 pub struct Subscription {
     id: SessionId,
@@ -123,13 +114,21 @@ impl Subscription {
         }
     }
 
-    /// What comes next, or `None` once the session has ended here and all of it was handed over.
+    /// What comes next, or `None` once the session has ended here and all of it was handed over,
+    /// or was deleted before it could be.
     ///
     /// Cancel safe: the cursor moves only when deliveries are handed over.
     ///
     /// # Errors
     /// If the journal cannot be read.
     pub async fn next(&mut self) -> Result<Option<Vec<Delivery>>, StoreError> {
+        match self.advance().await {
+            Err(StoreError::NotFound) => Ok(None),
+            advanced => advanced,
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<Vec<Delivery>>, StoreError> {
         loop {
             let head = *self.head.borrow_and_update();
             self.cursor.epoch = head.epoch;
@@ -157,7 +156,7 @@ impl Subscription {
             if self.cursor.seq < head.seq {
                 continue;
             }
-            if head.ended.is_some() {
+            if head.ended {
                 return Ok(None);
             }
             // Whoever has caught up needs no open file and no room; it may wait for days.
@@ -171,12 +170,6 @@ impl Subscription {
                 _ = self.progress.changed() => {}
             }
         }
-    }
-
-    /// Why the stream ended, once it has.
-    #[must_use]
-    pub fn ending(&self) -> Ending {
-        self.head.borrow().ended.unwrap_or(Ending::Unloaded)
     }
 
     /// Takes fetched events, with the text of finished messages in pieces before their end.

@@ -71,6 +71,8 @@ pub(super) async fn follow(
                     follower.screen.flush()?;
                     return Ok(Exit::Failure);
                 }
+                // Deleted while it was read, which is seen below.
+                Some(StoreError::NotFound) => {}
                 _ => return Err(error),
             },
         }

@@ -84,7 +84,8 @@ impl Walk {
 /// Hands out a message's text from byte `from` on, piece by piece.
 ///
 /// # Errors
-/// [`StoreError::DamagedText`] if it is missing or wrong, or what `take` fails with.
+/// [`StoreError::DamagedText`] if it is missing or wrong, [`StoreError::NotFound`] if the session
+/// was deleted, or what `take` fails with.
 pub(super) fn text(
     reader: &Reader,
     text: &Text,
@@ -93,7 +94,7 @@ pub(super) fn text(
 ) -> anyhow::Result<()> {
     let mut offset = from;
     loop {
-        let piece = read(reader, text, offset)?;
+        let piece = reader.read_text(text, offset, PIECE_BYTES_MAX)?;
         if piece.is_empty() {
             return Ok(());
         }
@@ -105,19 +106,11 @@ pub(super) fn text(
 /// Makes sure that a message's text is what was stored.
 ///
 /// # Errors
-/// [`StoreError::DamagedText`] if it is not.
+/// [`StoreError::DamagedText`] if it is not, [`StoreError::NotFound`] if the session was deleted.
 pub(super) fn check(reader: &Reader, text: &Text) -> Result<(), StoreError> {
     match text {
         Text::Inline(_) => Ok(()),
-        Text::Blob { .. } => read(reader, text, 0).map(drop),
-    }
-}
-
-fn read(reader: &Reader, text: &Text, offset: u64) -> Result<String, StoreError> {
-    let piece = reader.read_text(text, offset, PIECE_BYTES_MAX);
-    match piece {
-        Err(StoreError::NotFound) => Err(StoreError::DamagedText),
-        piece => piece,
+        Text::Blob { .. } => reader.read_text(text, 0, PIECE_BYTES_MAX).map(drop),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::SessionId;
 use domain::limits::BLOB_BYTES_MIN;
+use domain::{EventSeq, SessionId};
 use journal::storage::power::{Fault, FaultyCall, PowerStorage};
 use journal::{FileStore, StoreError};
 
@@ -54,6 +54,16 @@ fn f_07_a_session_can_be_deleted_where_nothing_can_be_written() {
     assert!(storage.peek(&format!(".deleted/{id}")).is_some());
     assert!(!journal::storage::Storage::exists(&storage, &grave).unwrap());
     assert!(is_used(&store, id));
+}
+
+#[test]
+fn whoever_still_reads_a_deleted_session_is_told_so_and_not_that_it_is_damaged() {
+    let id = SessionId::random();
+    let (_storage, store) = store_with(1, id);
+    let mut reader = store.reader(id).unwrap();
+    store.delete(id).unwrap();
+    let read = reader.read_after(EventSeq(1), EventSeq(2), 1, 1);
+    assert!(matches!(read, Err(StoreError::NotFound)), "{read:?}");
 }
 
 /// Deletes on a full disk with `fault`, then looks at what is left; `false` once there is no

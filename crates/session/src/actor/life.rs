@@ -20,7 +20,6 @@ use crate::overview::Shown;
 use crate::resume_file::ResumeFile;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
-use crate::subscription::Ending;
 
 /// Where a session comes from.
 pub(crate) enum Birth {
@@ -263,7 +262,7 @@ impl SessionActor {
                 let head = self.feed.head().seq;
                 replies.into_iter().for_each(|reply| reply(Ok(head)));
                 if self.directory.may_leave(self.id, self.envelopes_seen).await {
-                    self.leave(Ending::Unloaded).await;
+                    self.leave().await;
                 } else {
                     // Somebody is on the way in, perhaps deferred: look again at once.
                     self.bell.notify.notify_one();
@@ -279,7 +278,7 @@ impl SessionActor {
                 self.stage(Command::Interrupt);
                 self.commit().await;
                 self.run_end_hooks("shutdown").await;
-                self.leave(Ending::Unloaded).await;
+                self.leave().await;
             }
         }
     }
@@ -329,7 +328,7 @@ impl SessionActor {
         }
         if self.directory.may_leave(self.id, self.envelopes_seen).await {
             self.run_end_hooks("unused").await;
-            self.leave(Ending::Unloaded).await;
+            self.leave().await;
         } else {
             // Somebody is on the way in; they start a new grace time.
             self.idle_since = Instant::now();
@@ -337,7 +336,7 @@ impl SessionActor {
     }
 
     /// Lets go of the files, then tells the directory, which may open them again at once.
-    async fn leave(&mut self, ending: Ending) {
+    async fn leave(&mut self) {
         if let Some(mut open) = self.open.take() {
             let saved = blocking(move || open.writer.save_meta());
             if let Err(error) = saved.await {
@@ -348,7 +347,7 @@ impl SessionActor {
         }
         self.resume.save().await;
         self.let_go();
-        self.feed.end(ending);
+        self.feed.end();
         self.ended = true;
         self.directory.left(self.id).await;
     }
@@ -366,7 +365,7 @@ impl SessionActor {
             self.directory.board.removed(self.id, &owner);
         }
         self.let_go();
-        self.feed.end(Ending::Deleted);
+        self.feed.end();
         self.ended = true;
         self.directory.left(self.id).await;
         deleted.map_err(|error| failure_kind(&error))

@@ -47,3 +47,21 @@ async fn a_prompt_of_a_client_that_leaves_in_the_same_breath_is_cancelled_and_ne
         "{read_to} {seq}: it is told how its turn ended"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_stream_of_a_session_that_was_deleted_ends_even_if_nothing_of_it_was_read() {
+    let world = World::new();
+    let session = world.create(&world.local()).await.unwrap();
+    let id = session.handle.id();
+    let entrance = Entrance::new(&world.local(), From::Start);
+    let entered = world.sessions.attach(id, entrance).await;
+    let mut late = entered.unwrap().subscription;
+    assert_eq!(world.sessions.delete(&world.local(), id).await, Ok(()));
+    let end = loop {
+        match late.next().await {
+            Ok(Some(_)) => {}
+            end => break end,
+        }
+    };
+    assert!(matches!(end, Ok(None)), "{:?}", end.err());
+}
