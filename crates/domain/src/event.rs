@@ -334,6 +334,41 @@ events! {
     }
 }
 
+impl MessageStarted {
+    /// The event that ends the message.
+    #[must_use]
+    pub fn ended(self, text: Text, partial: bool) -> Event {
+        let message_id = self.message_id;
+        match self.kind {
+            MessageKind::Text => AssistantMessage {
+                message_id,
+                text,
+                partial,
+            }
+            .into(),
+            MessageKind::Thought => AssistantThought {
+                message_id,
+                text,
+                partial,
+            }
+            .into(),
+        }
+    }
+
+    /// Whether `event` ends the message.
+    #[must_use]
+    pub fn is_ended_by(&self, event: &Event) -> bool {
+        match self.kind {
+            MessageKind::Text => {
+                matches!(event, Event::AssistantMessage(end) if end.message_id == self.message_id)
+            }
+            MessageKind::Thought => {
+                matches!(event, Event::AssistantThought(end) if end.message_id == self.message_id)
+            }
+        }
+    }
+}
+
 /// An event of a type this version does not know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unknown {

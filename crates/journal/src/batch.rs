@@ -85,9 +85,19 @@ impl Batch {
             return Ok(());
         }
         let mut open = self.message_open;
-        for entry in entries {
+        let mut entries = entries.iter();
+        while let Some(entry) = entries.next() {
             match entry {
-                Entry::Event(Event::MessageStarted(_)) => return Err(StoreError::StartedBare),
+                Entry::Event(Event::MessageStarted(_)) if open => {
+                    return Err(StoreError::MessageOpen);
+                }
+                Entry::Event(Event::MessageStarted(started)) => {
+                    // A message that is whole needs no `partial`.
+                    let is_end = |entry: &Entry| matches!(entry, Entry::Event(end) if started.is_ended_by(end));
+                    if !entries.next().is_some_and(is_end) {
+                        return Err(StoreError::StartedBare);
+                    }
+                }
                 Entry::Event(event) if open && is_end(event) => {
                     return Err(StoreError::MessageOpen);
                 }

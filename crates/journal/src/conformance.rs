@@ -92,14 +92,20 @@ fn all_or_nothing(open: Open<'_>) -> Result<(), String> {
         message_id: MessageId::new("m"),
         kind: MessageKind::Text,
     };
-    let refused = writer.append(entries([bare.into()]), NOW);
+    let refused = writer.append(entries([bare.clone().into()]), NOW);
     ensure(
         matches!(refused, Err(StoreError::StartedBare)),
         "it was taken",
     )?;
     ensure(read_all(&*store, id)?.len() == 1, "half of it was stored")?;
+    let end = bare.clone().ended(Text::Inline("whole".into()), false);
+    let whole = writer.append(entries([bare.into(), end]), NOW);
+    ensure(
+        whole.is_ok_and(|stored| stored.len() == 2),
+        "it was refused",
+    )?;
     let next = writer.append(entries([notice("y")]), NOW).map_err(say)?;
-    ensure(next[0].seq == EventSeq(2), "a number was left out")?;
+    ensure(next[0].seq == EventSeq(4), "a number was left out")?;
     writer.fence();
     let refused = writer.append(entries([notice("z")]), NOW);
     ensure(

@@ -49,7 +49,8 @@ pub enum StoreError {
     /// There is no open message to add to or to end.
     #[error("no message is open")]
     NoMessage,
-    /// `message.started` goes through `Writer::start_message`, which opens its text as well.
+    /// `message.started` goes through `Writer::start_message`, which opens its text as well, unless
+    /// the event that ends the message comes right behind it.
     #[error("a message is started with its text, not as a bare event")]
     StartedBare,
     /// The event is nested too deeply or is too long to be read back.

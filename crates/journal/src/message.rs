@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use domain::event::{AssistantMessage, AssistantThought, MessageKind, Text};
+use domain::event::{MessageKind, MessageStarted, Text};
 use domain::limits::BLOB_BYTES_MIN;
 use domain::{Event, EventSeq, MessageId};
 
@@ -89,21 +89,11 @@ impl OpenMessage {
                 Text::Blob { sha256 }
             }
         };
-        let message_id = self.message_id.clone();
-        Ok(match self.kind {
-            MessageKind::Text => AssistantMessage {
-                message_id,
-                text,
-                partial,
-            }
-            .into(),
-            MessageKind::Thought => AssistantThought {
-                message_id,
-                text,
-                partial,
-            }
-            .into(),
-        })
+        let started = MessageStarted {
+            message_id: self.message_id.clone(),
+            kind: self.kind,
+        };
+        Ok(started.ended(text, partial))
     }
 
     /// Empties the file, whose text is stored now, and gives it back.

@@ -51,6 +51,10 @@ impl Threads {
     pub(crate) fn run(&'static self, job: Job) {
         let mut shared = self.lock();
         shared.jobs.push_back(job);
+        if shared.called >= shared.jobs.len() {
+            // A thread on its way will find it: a busy one was faster with what it was called for.
+            return;
+        }
         if shared.idle > 0 {
             shared.idle -= 1;
             shared.called += 1;

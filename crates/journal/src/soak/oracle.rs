@@ -141,10 +141,18 @@ impl Expected {
     /// They were acknowledged, and with them all before.
     pub(super) fn stored(&mut self, stored: Vec<Stored>) -> Result<(), String> {
         self.synced_events();
-        self.perhaps.clear();
-        if let Some(text) = stored.iter().find_map(|stored| text_of(&stored.event)) {
-            let shown = self.open.take().map(|open| open.shown).unwrap_or_default();
-            let same = matches!(text, Text::Blob { .. }) || *text == Text::Inline(shown);
+        let tried = std::mem::take(&mut self.perhaps);
+        if let Some(end) = stored.iter().find(|stored| is_end(&stored.event)) {
+            let same = match self.open.take() {
+                Some(open) => matches!(
+                    text_of(&end.event),
+                    Some(text) if matches!(text, Text::Blob { .. }) || *text == Text::Inline(open.shown)
+                ),
+                // One that was never open is stored as it was written.
+                None => tried
+                    .iter()
+                    .any(|tried| tried.entry == Entry::Event(end.event.clone())),
+            };
             ensure(same, "a message ended with other text than was shown")?;
         }
         self.acked.extend(stored);

@@ -2,7 +2,9 @@
 
 use domain::Event;
 use domain::clock::Timestamp;
-use domain::event::{MessageKind, MessageStarted, Notice, StopReason, TurnResult, TurnStarted};
+use domain::event::{
+    MessageKind, MessageStarted, Notice, StopReason, Text, TurnResult, TurnStarted,
+};
 use domain::{MessageId, TurnId};
 
 use super::{Run, Session};
@@ -17,6 +19,7 @@ impl Run {
         let is_open = self.sessions[at].expected.open.is_some();
         match (self.chance.below(10), is_open) {
             (0..=1, false) => self.start_message(at),
+            (2, false) => self.say_whole(at),
             (0..=3, true) => self.push_text(at),
             (4, true) => self.flush(at),
             (5, true) => self.append(at, true),
@@ -82,6 +85,18 @@ impl Run {
             }
             Err(error) => self.failed(at, &error, "start"),
         }
+    }
+
+    /// A message that is started and ended with one append.
+    pub(super) fn say_whole(&mut self, at: usize) -> Result<(), String> {
+        self.words += 1;
+        let message = MessageStarted {
+            message_id: MessageId::new(format!("m{}", self.words)),
+            kind: MessageKind::Text,
+        };
+        let text = Text::Inline(self.text(1_500));
+        let end = message.clone().ended(text, false);
+        self.append_entries(at, vec![Entry::Event(message.into()), Entry::Event(end)])
     }
 
     pub(super) fn push_text(&mut self, at: usize) -> Result<(), String> {

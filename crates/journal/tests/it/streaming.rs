@@ -73,6 +73,34 @@ fn at_most_one_message_is_open() {
 }
 
 #[test]
+fn a_message_that_is_whole_is_started_and_ended_with_one_append() {
+    let (world, mut writer) = World::with(Vec::new());
+    let whole = |started: &str, ended: &str| {
+        let text = Text::Inline("all of it".into());
+        let end = message(ended, MessageKind::Text).ended(text, false);
+        entries([message(started, MessageKind::Text).into(), end])
+    };
+    let stored = writer.append(whole("m", "m"), NOW).unwrap();
+    assert_eq!(texts(&stored), ["message.started", "all of it"]);
+    assert_eq!(writer.open_message(), None);
+    assert_eq!(world.read_all()[1..], stored);
+    assert!(matches!(
+        writer.append(whole("m", "another"), NOW),
+        Err(StoreError::StartedBare)
+    ));
+    writer
+        .start_message(message("n", MessageKind::Text), NOW)
+        .unwrap();
+    assert!(matches!(
+        writer.append(whole("o", "o"), NOW),
+        Err(StoreError::MessageOpen)
+    ));
+    writer.push_text("goes on").unwrap();
+    let ended = writer.append(vec![END], NOW).unwrap();
+    assert_eq!(texts(&ended), ["goes on"]);
+}
+
+#[test]
 fn a_long_streamed_message_becomes_a_blob_and_reads_back_in_slices() {
     let (world, mut writer) = World::with(Vec::new());
     writer

@@ -32,6 +32,9 @@ const TEXT_WRITE_BYTES: usize = 64 * 1024;
 /// Text from which on a write goes to a thread that may block.
 const TEXT_INLINE_BYTES: usize = 16 * 1024;
 
+/// A message from which on it is streamed even if its end is there.
+const WHOLE_BYTES_MAX: usize = 16 * 1024;
+
 impl SessionActor {
     /// Starts the turn that the journal says is running.
     ///
@@ -199,12 +202,32 @@ impl SessionActor {
         let mut report = report;
         while let Some(Report::Text { kind, delta }) = report {
             let (deltas, next) = self.gather_text(kind, delta);
-            self.on_text(kind, deltas).await;
+            // What a call used is told at its end, so it stands between the text and what follows.
+            let (usage, next) = match next {
+                Some(Report::Usage { .. }) => (next, self.report_at_hand()),
+                next => (None, next),
+            };
+            let is_whole = self.is_whole(&deltas, next.as_ref());
+            if !is_whole {
+                self.on_text(kind, &deltas).await;
+            }
+            if usage.is_some() {
+                self.on_news(usage).await;
+            }
+            if is_whole {
+                // Behind what the call used, which tells of all that stood before the answer.
+                self.say(kind, deltas.concat());
+            }
             match next {
                 Some(next) => report = Some(next),
                 None => return,
             }
         }
+        self.on_news(report).await;
+    }
+
+    /// Handles a report that is no text.
+    async fn on_news(&mut self, report: Option<Report>) {
         match report {
             Some(Report::Text { .. }) => {}
             Some(Report::Note(note)) => self.stage(Command::Note(note)),
@@ -314,8 +337,7 @@ impl SessionActor {
         let mut bytes = first.len();
         let mut deltas = vec![first];
         while bytes < TEXT_WRITE_BYTES
-            && let Some(turn) = &mut self.turn
-            && let Ok(report) = turn.reports.try_recv()
+            && let Some(report) = self.report_at_hand()
         {
             match report {
                 Report::Text { kind: same, delta } if same == kind => {
@@ -339,16 +361,49 @@ impl SessionActor {
         (deltas, None)
     }
 
-    /// Text is shown once it is written; it is synced a little later.
-    async fn on_text(&mut self, kind: MessageKind, deltas: Vec<String>) {
-        if self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.cancel.is_cancelled())
-        {
+    fn report_at_hand(&mut self) -> Option<Report> {
+        self.turn.as_mut()?.reports.try_recv().ok()
+    }
+
+    /// Whether the text is all of a message, because the end of it is here as well. Only one piece
+    /// is: several are shown as they came.
+    fn is_whole(&self, deltas: &[String], next: Option<&Report>) -> bool {
+        let open = self.open.as_ref();
+        let is_begun = open.is_some_and(|open| open.state.message_open());
+        let is_ended = match next {
+            Some(Report::Ended(end)) => end.outcome == Ok(StopReason::EndTurn),
+            next => matches!(next, Some(Report::Proposed(_))),
+        };
+        let is_short = matches!(deltas, [text] if text.len() < WHOLE_BYTES_MAX);
+        is_ended && !is_begun && is_short
+    }
+
+    /// Has a whole message stored with what ends it: with one write, and shown after one sync.
+    fn say(&mut self, kind: MessageKind, text: String) {
+        if self.is_cancelled() {
             return;
         }
-        if let Err(error) = self.write_text(kind, &deltas).await {
+        if let Some(turn) = &mut self.turn {
+            turn.pace.wrote(text.len());
+        }
+        let message = MessageStarted {
+            message_id: MessageId::random(),
+            kind,
+        };
+        self.stage(Command::Say { message, text });
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let turn = self.turn.as_ref();
+        turn.is_some_and(|turn| turn.cancel.is_cancelled())
+    }
+
+    /// Text is shown once it is written; it is synced a little later.
+    async fn on_text(&mut self, kind: MessageKind, deltas: &[String]) {
+        if self.is_cancelled() {
+            return;
+        }
+        if let Err(error) = self.write_text(kind, deltas).await {
             return self.fence(&error, Vec::new());
         }
         let sync_time = self.engine.limits.partial_sync / 2;

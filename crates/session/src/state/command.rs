@@ -3,8 +3,8 @@
 use agent::permissions::Ruled;
 use agent::{Note, PersonQuestion, Refusal};
 use domain::event::{
-    ChildLinked, Compaction, PermissionAsked, PlanEntry, QuestionAsked, ToolKind, ToolLocation,
-    ToolResult, Usage, UsagePurpose,
+    ChildLinked, Compaction, MessageStarted, PermissionAsked, PlanEntry, QuestionAsked, ToolKind,
+    ToolLocation, ToolResult, Usage, UsagePurpose,
 };
 use domain::ids::PermissionId;
 use domain::{CallId, EventSeq, FailureKind, MessageId, PrincipalId, PromptId};
@@ -96,6 +96,13 @@ pub enum Command {
     Note(Note),
     /// The running turn's streamed message is complete.
     EndMessage,
+    /// The running turn says all of a message at once.
+    Say {
+        /// The message.
+        message: MessageStarted,
+        /// All of it.
+        text: String,
+    },
     /// The running turn ended.
     End(TurnOutcome),
     /// The process ends, or ended, while the turn ran.

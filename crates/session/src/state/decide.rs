@@ -4,8 +4,8 @@ use agent::Note;
 use domain::event::{
     AnswerOutcome, Grounds, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked,
     PlanEntry, PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, QuestionAsked,
-    SessionClosed, SessionUpdated, StopReason, ToolResult, ToolStatus, ToolUse, TurnInterrupted,
-    TurnResult, TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
+    SessionClosed, SessionUpdated, StopReason, Text, ToolResult, ToolStatus, ToolUse,
+    TurnInterrupted, TurnResult, TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
@@ -95,6 +95,13 @@ impl SessionState {
             Command::EndMessage => {
                 self.current()?;
                 Ok(self.end_message(false))
+            }
+            Command::Say { message, text } => {
+                self.current()?;
+                let mut entries = self.end_message(false);
+                let end = message.clone().ended(Text::Inline(text), false);
+                entries.extend([entry(message), Entry::Event(end)]);
+                Ok(entries)
             }
             Command::End(outcome) => self.end(outcome),
             Command::Interrupt => self.cut_off(None),

@@ -2,7 +2,7 @@
 
 use agent::permissions::Ruled;
 use agent::{PersonQuestion, Refusal};
-use domain::event::{StopReason, ToolKind, ToolResult, ToolStatus};
+use domain::event::{MessageKind, MessageStarted, StopReason, ToolKind, ToolResult, ToolStatus};
 use domain::ids::PermissionId;
 use domain::{CallId, Event, EventSeq, FailureKind, MessageId, PrincipalId, PromptId, TurnError};
 use journal::Entry;
@@ -62,10 +62,8 @@ fn check(story: &str) {
 fn command(line: &str, state: &SessionState) -> Command {
     let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
     let question = || {
-        state
-            .questions()
-            .first()
-            .map_or(PermissionId::new("?"), |q| q.asked.id().clone())
+        let first = state.questions().first();
+        first.map_or(PermissionId::new("?"), |first| first.asked.id().clone())
     };
     let prompt = |queue| {
         let (text, id) = rest.split_once(" as ").unwrap_or((rest, ""));
@@ -124,6 +122,7 @@ fn command(line: &str, state: &SessionState) -> Command {
             archived: Some(rest == "yes"),
         }),
         "rewind" => Command::Rewind(EventSeq(rest.parse().unwrap())),
+        "tell" => tell(),
         "end" => Command::End(Ok(StopReason::EndTurn)),
         "end-cancelled" => Command::End(Ok(StopReason::Cancelled)),
         "fail" => Command::End(Err(TurnError::new(FailureKind::ModelError, "broken"))),
@@ -160,6 +159,15 @@ fn proposed(word: &str) -> Proposed {
         is_uncontained,
         question: (name == "ask_user").then(asks),
     }
+}
+
+fn tell() -> Command {
+    let message = MessageStarted {
+        message_id: MessageId::new("whole"),
+        kind: MessageKind::Text,
+    };
+    let text = "hello".to_owned();
+    Command::Say { message, text }
 }
 
 fn refusal(rejected: &Rejected) -> String {

@@ -1,4 +1,4 @@
-//! How prompts end that could not end by themselves.
+//! How prompts end that could not end by themselves, and messages that end at once.
 
 use domain::{Event, FailureKind};
 use serde_json::json;
@@ -73,4 +73,29 @@ fn a_prompt_whose_turn_the_disk_lost_counts_as_interrupted_and_is_not_stored_twi
     state.apply(state.head().next(), &message);
     let again = state.decide(command("prompt hi as a", &state));
     assert_eq!(again, Err(Rejected::Repeated(Fate::interrupted())));
+}
+
+#[test]
+fn a_message_said_at_once_ends_one_that_is_open_and_leaves_none_open() {
+    check(
+        "
+tell
+    rejected: its time has passed
+prompt one
+    notice
+    session.updated
+    user.message one
+    turn.started 1
+tell
+    message.started
+    assistant.message
+text
+tell
+    end of message, partial false
+    message.started
+    assistant.message
+end
+    result EndTurn
+",
+    );
 }
