@@ -9,8 +9,8 @@ use domain::event::{StopReason, Usage};
 use domain::ids::PermissionId;
 use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError, TurnId};
 use session::{
-    CommandError, Config, Delivery, Item, ProjectView, SessionHandle, Stored, Subscription,
-    TurnOutcome,
+    CommandError, Config, Delivery, Item, ProjectView, SessionHandle, StoreError, Stored,
+    Subscription, TurnOutcome,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -20,11 +20,13 @@ use wire::acp::{
 use wire::rpc::{RequestId, RpcError};
 
 use super::answers::Answers;
-use super::commands::{self, Offered};
+use super::commands::Offered;
 use super::outbox::{Frame, Gone, Kind};
 use super::route::Route;
 use super::waiting::Waiting;
 use crate::service::Service;
+
+mod welcome;
 
 /// A client's place in a session: to act, and to find the prompts that wait for their answer.
 pub(crate) struct Attachment {
@@ -102,6 +104,25 @@ pub(crate) struct Former {
     replies: Vec<Reply>,
 }
 
+impl Answers {
+    /// Answers everything that a client still waits for of a stream that it has closed and does not
+    /// read.
+    pub(crate) fn part(&self, waiting: &Waiting, left: Option<Box<Former>>) {
+        for reply in left.into_iter().flat_map(|left| left.replies) {
+            self.error(&reply.id, RpcError::session_not_found());
+        }
+        for id in waiting.all() {
+            self.result(&id, &dropped_answer());
+        }
+        for due in waiting.due(EventSeq(u64::MAX)) {
+            match due.answer {
+                Ok(answer) => self.result(&due.id, &answer),
+                Err(error) => self.error(&due.id, error),
+            }
+        }
+    }
+}
+
 /// Moves one session's stream to one client.
 pub(crate) struct Pump {
     pub(crate) service: Arc<Service>,
@@ -163,26 +184,22 @@ impl Pump {
         if let Some(former) = before {
             Box::pin(self.settle_before(former)).await?;
         }
+        // Nothing is left to say but what a reader wants again.
+        let mut is_over = false;
         loop {
             let cursor = self.subscription.cursor();
             let passed = cursor.seq;
             self.route.passed(cursor);
-            // Requests that this one overtook are answered with it.
-            if replies.last().is_some_and(|reply| reply.after <= passed) {
-                for reply in std::mem::take(replies) {
-                    self.send(self.answers.result_in_stream(&reply.id, &reply.result))
-                        .await?;
-                }
+            if !is_over {
+                self.welcome((cursor, passed), replies).await?;
             }
-            if replies.is_empty() && passed >= self.attached_at {
-                if self.route.is_on_detour() {
-                    self.route.arrive(cursor).await?;
+            is_over |= self.answer_due(passed).await?;
+            if is_over {
+                let left = RpcError::session_not_found();
+                Box::pin(self.refuse(replies, &left)).await?;
+                if self.route.end_if_read() {
+                    return Ok(());
                 }
-                Box::pin(self.offer_commands()).await?;
-                self.ask_open_questions().await?;
-            }
-            if self.answer_due(passed).await? {
-                return Ok(());
             }
             drop(sending);
             let next = tokio::select! {
@@ -199,17 +216,24 @@ impl Pump {
             sending = answers.sending();
             let Some(next) = next else { continue };
             match next {
+                Ok(Some(deliveries)) if is_over => {
+                    let again = self.route.sent_before(deliveries);
+                    self.deliver(again).await?;
+                }
+                Ok(Some(deliveries)) if passed < self.attached_at => {
+                    Box::pin(self.deliver_history(cursor, deliveries, replies)).await?;
+                }
                 Ok(Some(deliveries)) => self.deliver(deliveries).await?,
+                // Not to be had again: there is nothing left to read.
+                Ok(None) | Err(_) if is_over => return Ok(()),
                 Ok(None) => {
                     let refusal = RpcError::session_not_found();
-                    return Box::pin(self.finish(replies, &refusal)).await;
+                    Box::pin(self.finish(replies, &refusal)).await?;
+                    is_over = true;
                 }
                 Err(error) => {
-                    tracing::warn!(session = %self.session, %error, "the journal could not be read");
-                    let kind = error.kind().unwrap_or(FailureKind::StorageFailed);
-                    let refusal = RpcError::turn_failed(&storage_error(kind));
-                    Box::pin(self.fail_rest(kind)).await?;
-                    return Box::pin(self.finish(replies, &refusal)).await;
+                    Box::pin(self.fail(&error, replies)).await?;
+                    is_over = true;
                 }
             }
         }
@@ -239,17 +263,21 @@ impl Pump {
 
     /// Gives the answers whose time has come; says whether one of them was the last.
     async fn answer_due(&mut self, passed: EventSeq) -> Result<bool, Gone> {
-        let mut is_last = false;
-        for due in self.waiting.due(passed) {
+        let due = self.waiting.due(passed);
+        let is_last = due.iter().any(|due| due.is_last);
+        let mut frames = Vec::new();
+        for due in due {
             if due.is_last {
-                Box::pin(self.answer_rest()).await?;
+                frames.extend(self.rest());
             }
-            is_last |= due.is_last;
             let frame = match due.answer {
                 Ok(answer) => self.answers.result_in_stream(&due.id, &answer),
                 Err(error) => self.answers.error_in_stream(&due.id, error),
             };
-            self.send(frame).await?;
+            frames.extend(frame.map(Frame::once));
+        }
+        if !frames.is_empty() {
+            self.route.send(frames).await?;
         }
         Ok(is_last)
     }
@@ -467,27 +495,27 @@ impl Pump {
 
     /// The session has ended here; whatever still waits was cancelled with it.
     async fn finish(&mut self, replies: &mut Vec<Reply>, refusal: &RpcError) -> Result<(), Gone> {
-        self.answer_rest().await?;
-        for reply in std::mem::take(replies) {
-            self.send(self.answers.error_in_stream(&reply.id, refusal.clone()))
-                .await?;
-        }
+        let rest = self.rest();
+        self.route.send(rest).await?;
+        self.refuse(replies, refusal).await?;
         self.answer_due(EventSeq(u64::MAX)).await?;
         Ok(())
     }
 
-    async fn answer_rest(&mut self) -> Result<(), Gone> {
+    /// Answers to all prompts that still wait: they were cancelled.
+    fn rest(&self) -> Vec<Frame> {
         let answer = dropped_answer();
         let rest = self.waiting.all();
-        let frames: Vec<_> = rest
-            .iter()
+        rest.iter()
             .filter_map(|id| self.answers.result_in_stream(id, &answer))
             .map(Frame::once)
-            .collect();
-        self.route.send(frames).await
+            .collect()
     }
 
-    async fn fail_rest(&mut self, kind: FailureKind) -> Result<(), Gone> {
+    /// The journal cannot be read: everything that waits fails.
+    async fn fail(&mut self, error: &StoreError, replies: &mut Vec<Reply>) -> Result<(), Gone> {
+        tracing::warn!(session = %self.session, %error, "the journal could not be read");
+        let kind = error.kind().unwrap_or(FailureKind::StorageFailed);
         let error = storage_error(kind);
         let rest = self.waiting.all();
         let frames: Vec<_> = rest
@@ -495,37 +523,8 @@ impl Pump {
             .filter_map(|id| self.failed(id, &error))
             .map(Frame::once)
             .collect();
-        self.route.send(frames).await
-    }
-
-    /// Tells the client which commands its person can type, if it does not know or a turn has seen
-    /// others since.
-    async fn offer_commands(&mut self) -> Result<(), Gone> {
-        let prepared = self.view.commands();
-        let is_news = |seen: &Arc<session::Project>| self.offered.is_news(seen, &prepared);
-        let project = match self.offered.is_begun() {
-            true => self.view.seen().filter(is_news),
-            false => Some(self.view.look().await),
-        };
-        let Some(project) = project else {
-            return Ok(());
-        };
-        self.offered.take(&project, &prepared);
-        let commands = commands::of(&project.library, &prepared);
-        let frame = acp::available_commands_update(self.session, &commands);
-        if self.offered.is_known(&frame) {
-            return Ok(());
-        }
-        self.send(Some(frame)).await
-    }
-
-    async fn ask_open_questions(&mut self) -> Result<(), Gone> {
-        if !self.may_act || self.questions.is_empty() {
-            return Ok(());
-        }
-        let questions = std::mem::take(&mut self.questions);
-        let frames: Vec<_> = questions.iter().map(|asked| self.question(asked)).collect();
-        self.route.send(frames).await
+        self.route.send(frames).await?;
+        self.finish(replies, &RpcError::turn_failed(&error)).await
     }
 
     /// Asks the client's person, as it can show it.

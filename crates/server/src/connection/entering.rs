@@ -295,9 +295,18 @@ async fn take_over(
     closed: Vec<Attachment>,
     before: Option<(DropGuard, oneshot::Receiver<Box<Former>>)>,
 ) -> Box<Pump> {
-    // Whoever closes a session and enters it again at once is first told of its end.
+    // Whoever closes a session and enters it again at once is first told of its end. If it does not
+    // read that stream any more, there is an end to the waiting, and to what it waits for.
     for mut closed in closed {
-        let _ = (&mut closed.stopped).await;
+        let patience = pump.service.limits.stall;
+        if tokio::time::timeout(patience, &mut closed.stopped)
+            .await
+            .is_err()
+        {
+            drop(closed.stop);
+            let left = closed.stopped.await.ok();
+            pump.answers.part(&closed.waiting, left);
+        }
     }
     if let Some((stop, stopped)) = before {
         drop(stop);

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use domain::{Cursor, EventSeq, SessionId};
+use session::{Delivery, Item};
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::Lanes;
@@ -68,6 +69,11 @@ impl Route {
         self.lane.end(self.serial);
     }
 
+    /// Nothing more will come, unless the client is still owed part of the stream: then `false`.
+    pub(crate) fn end_if_read(&self) -> bool {
+        self.lane.end_if_read(self.serial)
+    }
+
     /// Whether frames take the detour.
     pub(crate) fn is_on_detour(&self) -> bool {
         self.detour.is_some()
@@ -123,6 +129,29 @@ impl Route {
     /// Whether an event has had its effects.
     pub(crate) fn has_handled(&self, seq: EventSeq) -> bool {
         seq <= self.handled
+    }
+
+    /// Of what comes next, the part that the client was sent before.
+    pub(crate) fn sent_before(&self, mut deliveries: Vec<Delivery>) -> Vec<Delivery> {
+        let to = self.replay_to.unwrap_or_default();
+        let sent = deliveries.partition_point(|delivery| delivery.cursor <= to);
+        deliveries.truncate(sent + 1);
+        // Text comes in other pieces now; one of them may reach further.
+        if let Some(last) = deliveries.get_mut(sent) {
+            let beyond = last.cursor.offset.saturating_sub(to.offset);
+            if let Item::Text { text, .. } = &mut last.item
+                && last.cursor.seq == to.seq
+            {
+                let keep = text
+                    .len()
+                    .saturating_sub(usize::try_from(beyond).unwrap_or(0));
+                *text = text.get(..keep).unwrap_or_default().into();
+                last.cursor = to;
+            } else {
+                deliveries.truncate(sent);
+            }
+        }
+        deliveries
     }
 
     /// Notes how far the stream has come.

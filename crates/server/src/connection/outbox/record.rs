@@ -63,6 +63,8 @@ pub(super) struct Record {
     kept_bytes: usize,
     forgotten: u64,
     replay: Option<Replay>,
+    /// Updates after `sent` were to come again, and nobody is left to give them.
+    has_gap: bool,
 }
 
 /// Updates that are being read again, and what must wait for its place among them.
@@ -188,6 +190,7 @@ impl Record {
             && mark.serial == self.sent.serial
             && (self.forgotten..=self.sent.number).contains(&mark.number)
             && !after(mark.cursor, self.sent.cursor)
+            && !self.has_gap
             && (self.is_followed || !self.reads_again(mark))
     }
 }
@@ -237,24 +240,30 @@ impl Outbox {
         queue.end_replay();
         if let Some(record) = &mut queue.record {
             (record.serial, record.is_followed, record.queued_at) = (serial, true, cursor);
+            record.has_gap = false;
         }
     }
 
-    /// The attachment `serial` has no more to say.
+    /// The attachment `serial` has no more to say. Who wanted updates again gets what else there
+    /// is, and cannot come back for them.
     pub(crate) fn end(&self, serial: u64) {
+        self.queue().end(serial);
+        self.inner.filled.notify_one();
+    }
+
+    /// As [`Self::end`], but `false` and no end if a reader is there that waits for updates again,
+    /// which only this attachment can give.
+    pub(crate) fn end_if_read(&self, serial: u64) -> bool {
         let mut queue = self.queue();
-        if queue
-            .record
-            .as_ref()
-            .is_some_and(|record| record.serial == serial)
-        {
-            queue.end_replay();
-            if let Some(record) = &mut queue.record {
-                record.is_followed = false;
-            }
+        let is_owed = queue.record.as_deref().is_some_and(|record| {
+            record.serial == serial && record.is_read && record.replay.is_some()
+        });
+        if !is_owed {
+            queue.end(serial);
         }
         drop(queue);
         self.inner.filled.notify_one();
+        !is_owed
     }
 
     /// For the pump: returns when a reader wants updates again, with the place after which.
@@ -335,6 +344,17 @@ impl Outbox {
 }
 
 impl Queue {
+    fn end(&mut self, serial: u64) {
+        let Some(record) = &mut self.record else {
+            return;
+        };
+        if record.serial == serial {
+            record.is_followed = false;
+            record.has_gap |= record.replay.is_some();
+            self.end_replay();
+        }
+    }
+
     fn end_replay(&mut self) {
         let replay = self.record.as_mut().and_then(|record| record.replay.take());
         for held in replay.into_iter().flat_map(|replay| replay.held) {

@@ -119,6 +119,42 @@ async fn an_answer_that_got_lost_is_sent_again_without_reading_anything_again() 
     assert_eq!(read(&again).await.0, ["answer"]);
 }
 
+/// An outbox whose second reader wants an update again that the first has got, and an answer behind it.
+async fn owing() -> (Outbox, Reader, Option<Mark>) {
+    let outbox = followed();
+    let first = outbox.read_after(None).unwrap();
+    fill(&outbox, [update(1)]).await;
+    let (_, mark) = read(&first).await;
+    fill(&outbox, [update(2)]).await;
+    read(&first).await;
+    outbox.answer("answer".to_owned());
+    let second = outbox.read_after(mark).unwrap();
+    (outbox, second, mark)
+}
+
+#[tokio::test]
+async fn an_attachment_does_not_end_before_its_reader_has_what_it_wants_again() {
+    let (outbox, reader, _) = owing().await;
+    assert!(!outbox.end_if_read(SERIAL));
+    outbox.rewound().await;
+    assert!(!outbox.end_if_read(SERIAL), "it has not begun");
+    fill(&outbox, [update(2)]).await;
+    outbox.caught_up();
+    assert!(outbox.end_if_read(SERIAL));
+    assert_eq!(read(&reader).await.0, ["update 2", "answer"]);
+}
+
+#[tokio::test]
+async fn who_cannot_have_updates_again_gets_answers_and_may_not_come_back_for_the_rest() {
+    let (outbox, reader, mark) = owing().await;
+    drop(reader);
+    assert!(outbox.end_if_read(SERIAL), "nobody is there to wait for it");
+    outbox.end(SERIAL);
+    assert_eq!(outbox.read_after(mark).err(), Some(Conflict));
+    let reader = outbox.read_after(None).unwrap();
+    assert_eq!(read(&reader).await.0, ["answer"]);
+}
+
 #[tokio::test]
 async fn parts_of_an_event_are_no_place_to_come_back_to() {
     let outbox = followed();
