@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Socket, connect};
 use super::latency::{Disk, bare_frames};
-use super::program::{Server, open_files_max, write_script};
+use super::program::{Server, open_files_max, serve, write_script};
 use super::table::{Row, Samples, Table, mebibytes, time};
 use super::{Group, Plan, because};
 use crate::Failure;
@@ -39,7 +39,10 @@ fn turns_per_second(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
     for sessions in [1, 16, 64, 256] {
         let folder = plan.scratch()?;
         let script = write_script(folder.path(), &json!([{"text": "hello"}]))?;
-        let server = Server::start(plan, &folder.path().join("data"), &script)?;
+        let mut command = serve(plan, &folder.path().join("data"), &script);
+        // One client alone asks more often than a client may.
+        command.env("FASTNESS_LIMITS_REQUESTS_PER_SECOND", "1000000");
+        let server = Server::started(command)?;
         let turns = turns_in(&server, sessions, folder.path())?;
         drop(server);
         let syncs = syncs_in(sessions, folder.path())?;
@@ -71,18 +74,24 @@ fn turns_in(server: &Server, sessions: usize, cwd: &Path) -> Result<f64, Failure
         }
         let start = Arc::clone(&start);
         workers.push(thread::spawn(move || {
+            for (client, session) in &mut clients {
+                client.begin_prompt(session)?;
+            }
             start.wait();
             let (started, mut turns) = (Instant::now(), 0_usize);
             while started.elapsed() < COUNTED {
+                // The next prompt follows the answer at once: every session has a turn at all times.
                 for (client, session) in &mut clients {
-                    client.begin_prompt(session)?;
-                }
-                for (client, _) in &mut clients {
                     client.finish()?;
+                    client.begin_prompt(session)?;
                     turns += 1;
                 }
             }
-            Ok::<f64, Failure>(turns as f64 / started.elapsed().as_secs_f64())
+            let per_second = turns as f64 / started.elapsed().as_secs_f64();
+            for (client, _) in &mut clients {
+                client.finish()?;
+            }
+            Ok::<f64, Failure>(per_second)
         }));
     }
     sum(workers)
