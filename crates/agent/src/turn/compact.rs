@@ -7,7 +7,7 @@ use domain::event::{Compaction, CompactionKind};
 use llm::ModelError;
 use tokio::sync::oneshot;
 
-use super::{Stopped, Turn, summary, unless_cancelled};
+use super::{Stopped, Turn, summary};
 use crate::context::{Cut, Plan, tokens_in};
 use crate::report::{Context, Report};
 
@@ -144,8 +144,7 @@ impl Turn {
         let (stored, told) = oneshot::channel();
         self.report(Report::Compacted { compaction, stored })
             .await?;
-        let told = unless_cancelled(&self.cancel, told).await?;
-        told.map_err(|_| Stopped::Abandoned)
+        self.until_stored(told).await
     }
 
     /// The conversation as it stands.

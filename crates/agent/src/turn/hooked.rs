@@ -59,10 +59,17 @@ impl Turn {
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
+        if self.toolbox.has_client() {
+            // It is asked for its tools now, and for files as soon as a change is to be shown.
+            self.before_reaching_out().await?;
+        }
         for text in unless_cancelled(&self.cancel, self.toolbox.discover()).await? {
             self.report(Report::Note(Note::Told(text))).await?;
         }
-        if let Some(remote) = self.toolbox.remote() {
+        if let Some(remote) = self.toolbox.remote().cloned() {
+            if !project.servers.is_empty() || remote.has_servers() {
+                self.before_reaching_out().await?;
+            }
             let settling = remote.settle(project.servers.clone());
             unless_cancelled(&self.cancel, settling).await?;
         }
@@ -223,6 +230,7 @@ impl Turn {
         let Some(expanding) = remote.and_then(|remote| remote.expand(name, arguments)) else {
             return Ok(None);
         };
+        self.before_reaching_out().await?;
         let expanded = unless_cancelled(&self.cancel, expanding).await?;
         let name = name.to_owned();
         Ok(Some(expanded.map(|text| Expanded {
@@ -373,6 +381,7 @@ impl Turn {
                 fields.insert("toolName".to_owned(), json!(call.name));
                 fields.insert("callId".to_owned(), json!(call.id));
             }
+            self.before_reaching_out().await?;
             let running = self.project.hooks.run(&hook, self.view.place(), &fields);
             let mut ran = match unless_cancelled(&self.cancel, running).await {
                 Ok(ran) => ran,

@@ -119,6 +119,10 @@ impl Model for ScriptModel {
         self.calls += 1;
         Box::pin(Playback::start(entry, request.messages, &self.limits))
     }
+
+    fn reaches_out(&self) -> bool {
+        false
+    }
 }
 
 /// A checked script: what sessions play, and what sub-agents do instead.

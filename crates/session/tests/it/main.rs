@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot be told has failed")]
 
+mod beginning;
 mod clientside;
 mod entering;
 mod leaving;

@@ -43,13 +43,20 @@ impl Model for Parrot {
 }
 
 async fn session() -> (PowerStorage, Sessions, Attached) {
+    session_with(Arc::new(Parrot)).await
+}
+
+/// A session whose model comes from `provider`.
+pub(crate) async fn session_with(
+    provider: Arc<dyn Provider>,
+) -> (PowerStorage, Sessions, Attached) {
     let storage = PowerStorage::new(1);
     let gate = Gate::this_process_only();
     let admitted = gate.admit(&Credential::ThisProcess, Timestamp(0.0));
     let sessions = Sessions::start(Engine {
         store: FileStore::with_storage(Arc::new(storage.clone())),
-        catalog: Arc::new(OneModel(Arc::new(Parrot))),
-        provider: Arc::new(Parrot),
+        catalog: Arc::new(OneModel(Arc::clone(&provider))),
+        provider,
         limits: Limits::default(),
         greeting: None,
         hidden: Vec::new(),
@@ -69,7 +76,7 @@ async fn session() -> (PowerStorage, Sessions, Attached) {
 }
 
 /// Prompts; gives what the model said, once the turn has ended.
-async fn turn(attached: &mut Attached, text: &str) -> String {
+pub(crate) async fn turn(attached: &mut Attached, text: &str) -> String {
     let prompt = Prompt {
         text: text.to_owned(),
         ..Prompt::default()
