@@ -21,7 +21,8 @@ pub(super) struct Survey {
     project: Arc<Project>,
     /// When the newest look began that found it to hold.
     held_at: Mutex<Moment>,
-    /// Who waits for the disk to be asked. It is asked once for all who came before that begins.
+    /// Who waits for the disk to be asked, once for all who came before that begins; a session waits
+    /// once at a time, so no more than there are sessions.
     waiting: Mutex<Vec<oneshot::Sender<bool>>>,
 }
 
