@@ -5,7 +5,7 @@
 //! text, [`BlobDir`] keeps the files.
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,15 +62,11 @@ impl BlobDir<'_> {
         self.finish(&*file, &blob.sha256)
     }
 
-    /// Stores `len` bytes of `source` from `from` on, as [`Self::store`] does, and names them.
+    /// Stores the first `len` bytes of `source`, as [`Self::store`] does, and names them.
     ///
-    /// Copies in pieces: a long message is never in memory whole.
-    pub(crate) fn store_range(
-        &self,
-        source: &dyn StoredFile,
-        from: u64,
-        len: u64,
-    ) -> io::Result<String> {
+    /// # Errors
+    /// What made reading or writing fail; `source` may end too early or say that it is damaged.
+    pub(crate) fn store_text(&self, source: &mut dyn Read, len: u64) -> io::Result<String> {
         let file = self.begin()?;
         let mut digest = Sha256::new();
         let mut buffer = vec![0; CHUNK_BYTES];
@@ -78,9 +74,7 @@ impl BlobDir<'_> {
         while copied < len {
             let wanted = usize::try_from(len - copied).map_or(CHUNK_BYTES, |n| n.min(CHUNK_BYTES));
             let piece = &mut buffer[..wanted];
-            if read_full_at(source, piece, from + copied)? < wanted {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
+            source.read_exact(piece)?;
             digest.update(&*piece);
             write_all_at(&*file, piece, copied)?;
             copied += wanted as u64;

@@ -320,6 +320,7 @@ fn created() -> Event {
         cwd: "/home/ann".into(),
         epoch: 0,
         additional_directories: Vec::new(),
+        real_directories: Vec::new(),
     }
     .into()
 }

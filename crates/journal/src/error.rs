@@ -37,6 +37,10 @@ pub enum StoreError {
     /// The disk failed.
     #[error("the session could not be stored or read")]
     Failed(#[source] io::Error),
+    /// The process or the system has no file descriptor left. Nothing was written, and the call
+    /// may be repeated once descriptors are free again.
+    #[error("too many files are open (limit of the process or the system)")]
+    OpenFilesExhausted,
     /// An earlier write or sync failed; open the session anew.
     #[error("an earlier write failed; the session must be opened anew")]
     Fenced,
@@ -79,6 +83,7 @@ impl StoreError {
     pub fn kind(&self) -> Option<FailureKind> {
         match self {
             Self::Full => Some(FailureKind::StorageFull),
+            Self::OpenFilesExhausted => Some(FailureKind::OpenFilesExhausted),
             Self::Failed(_) | Self::Fenced | Self::NotPlain => Some(FailureKind::StorageFailed),
             Self::Damaged { .. } | Self::DamagedText => Some(FailureKind::Damaged),
             Self::HeldElsewhere { .. } => Some(FailureKind::HeldElsewhere),
@@ -99,6 +104,7 @@ impl StoreError {
         match self {
             Self::Full => Self::Full,
             Self::NotPlain => Self::NotPlain,
+            Self::OpenFilesExhausted => Self::OpenFilesExhausted,
             Self::NotFound => Self::NotFound,
             Self::Failed(error) => Self::Failed(match error.raw_os_error() {
                 Some(code) => io::Error::from_raw_os_error(code),
@@ -137,6 +143,8 @@ impl From<io::Error> for StoreError {
         match Errno::from_io_error(&error) {
             // A file-size limit is a quota too.
             Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Self::Full,
+            // Only opening a file needs a descriptor; the writer opens before it writes.
+            Some(Errno::MFILE | Errno::NFILE) => Self::OpenFilesExhausted,
             Some(Errno::NOENT) => Self::NotFound,
             _ => Self::Failed(error),
         }

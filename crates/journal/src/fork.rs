@@ -11,7 +11,7 @@ use domain::EventSeq;
 
 use crate::blobs::{self, BlobDir, BlobSource};
 use crate::scan::{Place, Scanner, Step};
-use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at, write_all_at};
+use crate::storage::{Access, CHUNK_BYTES, StoredFile, Stream, read_full_at, write_all_at};
 use crate::store::SessionDir;
 use crate::{StoreError, record};
 
@@ -161,7 +161,8 @@ impl BlobSource for Copied<'_> {
     fn read(&self, sha256: &str) -> Result<String, StoreError> {
         let file = self.from.open(sha256)?;
         if self.into.open(sha256).is_err() {
-            let stored = self.into.store_range(&*file, 0, file.len()?)?;
+            let len = file.len()?;
+            let stored = self.into.store_text(&mut Stream::new(file, 0), len)?;
             if stored != sha256 {
                 return Err(StoreError::DamagedText);
             }

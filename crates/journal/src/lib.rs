@@ -8,6 +8,7 @@
 
 mod batch;
 mod blobs;
+mod catalogue;
 #[cfg(feature = "test-support")]
 pub mod chance;
 #[cfg(feature = "test-support")]
@@ -39,6 +40,7 @@ mod writer;
 use domain::clock::Timestamp;
 use domain::{Event, EventSeq};
 
+pub use catalogue::Row;
 pub use error::StoreError;
 pub use meta::Meta;
 pub use raw::Raw;

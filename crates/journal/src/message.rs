@@ -2,17 +2,21 @@
 //!
 //! Its text is in the file `partial` only; `partial.rs` has the format.
 
-use std::io;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use domain::event::{MessageKind, MessageStarted, Text};
 use domain::limits::BLOB_BYTES_MIN;
 use domain::{Event, EventSeq, MessageId};
 
+use crate::StoreError;
 use crate::blobs::BlobDir;
 use crate::meta::Started;
-use crate::storage::{StoredFile, read_full_at, write_all_at};
-use crate::{StoreError, partial};
+use crate::partial::{FramePlace, Header};
+use crate::storage::{StoredFile, write_all_at};
+
+/// Room for frames that a message keeps from one piece of text to the next.
+const KEPT_BYTES_MAX: usize = 4096;
 
 /// The message being streamed.
 pub(crate) struct OpenMessage {
@@ -20,28 +24,31 @@ pub(crate) struct OpenMessage {
     message_id: MessageId,
     kind: MessageKind,
     file: Arc<dyn StoredFile>,
-    header_bytes: u64,
-    /// Bytes of text in the file.
-    bytes: u64,
+    header: Header,
+    /// The end of what is written.
+    place: FramePlace,
+    /// Frames being written, kept for the next time.
+    frames: Vec<u8>,
     /// Bytes of text that a sync was asked for; `None` before the first.
     handed: Option<u64>,
 }
 
 impl OpenMessage {
-    /// The message `started`, whose text is the `bytes` after `header_bytes` in `file`.
+    /// The message `started`, whose text follows `header` in `file` and ends at `place`.
     pub(crate) fn found(
         started: &Started,
         file: Arc<dyn StoredFile>,
-        header_bytes: u64,
-        bytes: u64,
+        header: Header,
+        place: FramePlace,
     ) -> Self {
         Self {
             started: started.seq,
             message_id: started.id.clone(),
             kind: started.kind,
             file,
-            header_bytes,
-            bytes,
+            header,
+            place,
+            frames: Vec::new(),
             handed: None,
         }
     }
@@ -57,34 +64,38 @@ impl OpenMessage {
 
     /// Writes the line that says whose text will follow into a `file` that is empty.
     pub(crate) fn begin(started: &Started, file: Arc<dyn StoredFile>) -> io::Result<Self> {
-        let header = partial::header(started.seq);
-        write_all_at(&*file, header.as_bytes(), 0)?;
-        Ok(Self::found(started, file, header.len() as u64, 0))
+        let header = Header::new(started.seq);
+        write_all_at(&*file, header.line().as_bytes(), 0)?;
+        let place = header.start();
+        Ok(Self::found(started, file, header, place))
     }
 
     /// Bytes of text so far.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.place.text_bytes
     }
 
     /// Adds to the text; returns its bytes so far.
     pub(crate) fn push(&mut self, text: &str) -> Result<u64, StoreError> {
-        let end = self.header_bytes + self.bytes;
-        if let Err(error) = write_all_at(&*self.file, text.as_bytes(), end) {
-            // As with events: nobody has seen them.
-            let _ = self.file.truncate(end);
+        self.frames.clear();
+        let after = self.place.encode(text, &mut self.frames);
+        if let Err(error) = write_all_at(&*self.file, &self.frames, self.place.offset) {
+            // As with events: no client has seen them.
+            let _ = self.file.truncate(self.place.offset);
             return Err(error.into());
         }
-        self.bytes += text.len() as u64;
-        Ok(self.bytes)
+        self.place = after;
+        // One long piece must not keep its memory for as long as the message is open.
+        self.frames.shrink_to(KEPT_BYTES_MAX);
+        Ok(self.bytes())
     }
 
     /// The event that ends the message, its text in place or, if long, in a blob.
     pub(crate) fn end(&self, partial: bool, blobs: &BlobDir<'_>) -> Result<Event, StoreError> {
-        let text = match usize::try_from(self.bytes) {
+        let text = match usize::try_from(self.bytes()) {
             Ok(bytes) if bytes <= BLOB_BYTES_MIN => Text::Inline(self.read(bytes)?),
             _ => {
-                let sha256 = blobs.store_range(&*self.file, self.header_bytes, self.bytes)?;
+                let sha256 = blobs.store_text(&mut *self.text(), self.bytes())?;
                 blobs.sync()?;
                 Text::Blob { sha256 }
             }
@@ -104,18 +115,20 @@ impl OpenMessage {
 
     /// The file, if it has text that no sync was asked for.
     pub(crate) fn unsynced(&mut self) -> Option<Arc<dyn StoredFile>> {
-        if self.handed == Some(self.bytes) {
+        if self.handed == Some(self.bytes()) {
             return None;
         }
-        self.handed = Some(self.bytes);
+        self.handed = Some(self.bytes());
         Some(Arc::clone(&self.file))
+    }
+
+    fn text(&self) -> Box<dyn Read> {
+        self.header.text(&self.file, self.place.offset)
     }
 
     fn read(&self, bytes: usize) -> io::Result<String> {
         let mut text = vec![0; bytes];
-        if read_full_at(&*self.file, &mut text, self.header_bytes)? < bytes {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        self.text().read_exact(&mut text)?;
         String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 }

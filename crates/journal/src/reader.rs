@@ -16,6 +16,7 @@ use domain::EventSeq;
 use domain::event::Text;
 use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX};
 
+use crate::partial::PartialReader;
 use crate::record::Record;
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at};
@@ -30,7 +31,7 @@ pub struct Reader {
     dir: SessionDir,
     events: Arc<dyn StoredFile>,
     place: Place,
-    partial: Option<Arc<dyn StoredFile>>,
+    partial: Option<PartialReader>,
     /// The blob whose content was last found to match its name.
     checked_blob: Mutex<Option<String>>,
 }
@@ -118,24 +119,15 @@ impl Reader {
     ) -> Result<Option<String>, StoreError> {
         if self.partial.is_none() {
             match self.dir.open("partial", Access::Read) {
-                Ok(file) => self.partial = Some(file),
+                Ok(file) => self.partial = Some(PartialReader::new(file)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
-        let Some(file) = self.partial.as_deref() else {
+        let Some(partial) = self.partial.as_mut() else {
             return Ok(None);
         };
-        let belongs = |header: Option<(EventSeq, u64)>| header.filter(|(seq, _)| *seq == started);
-        let Some((_, header_bytes)) = belongs(partial::read_header(file)?) else {
-            return Ok(None);
-        };
-        let text = partial::read_piece(file, header_bytes.saturating_add(offset), max);
-        // The writer may have begun another message in the meantime; then this is not its text.
-        if belongs(partial::read_header(file)?).is_none() {
-            return Ok(None);
-        }
-        text.map(Some)
+        partial.read(started, offset, max)
     }
 
     /// A piece of a finished message's text from byte `offset`, at most `max` bytes of whole

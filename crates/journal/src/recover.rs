@@ -13,8 +13,8 @@ use domain::event::SessionRecovered;
 
 use crate::lock::Lock;
 use crate::message::OpenMessage;
-use crate::meta::Fold;
-use crate::partial::{self, Ending};
+use crate::meta::{Fold, Started};
+use crate::partial::{self, Ending, FramePlace, FrameReader, FrameStep, Front, Header, Layout};
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, CHUNK_BYTES, StoredFile, read_full_at, write_all_at};
 use crate::store::SessionDir;
@@ -178,42 +178,81 @@ fn end_last_line(events: &dyn StoredFile, scanned: &Scanned) -> io::Result<u64> 
 }
 
 /// What `partial` holds for the message that was open.
+#[derive(Default)]
 struct Found {
     message: Option<OpenMessage>,
-    /// The text ended in bytes that are no text, and is cut before them.
+    /// The text ended in bytes that are not what was written, and is cut before them.
     garbage: bool,
 }
 
 /// Finds the text of the open message. A `partial` that belongs to no open message is emptied.
 fn find_text(dir: &SessionDir, fold: &Fold, same_boot: bool) -> io::Result<Found> {
     let file = dir.open("partial", Access::Write)?;
-    let header = partial::read_header(&*file)?;
-    let open = fold.message.as_ref();
-    let header = header.filter(|(seq, _)| open.is_some_and(|open| open.seq == *seq));
+    let front = partial::read_front(&*file)?;
+    let own = |open: &Started| match front {
+        Front::Header(header) if header.seq == open.seq => Some(header),
+        Front::Header(_) | Front::Unwritten | Front::Damaged => None,
+    };
+    let header = fold.message.as_ref().and_then(own);
     if header.is_none() && file.len()? > 0 {
         file.truncate(0)?;
         // Its number may be given again; after a power loss the old text must not come back.
         file.sync()?;
     }
-    let Some(open) = open else {
+    let Some(open) = &fold.message else {
+        return Ok(Found::default());
+    };
+    let Some(header) = header else {
+        // Nothing is written before its header, and an older one is a leftover. Otherwise there
+        // was text that clients may have seen.
+        let is_leftover = matches!(front, Front::Header(header) if header.seq < open.seq);
+        let header = Header::new(open.seq);
+        let place = header.start();
         return Ok(Found {
-            message: None,
-            garbage: false,
+            garbage: front != Front::Unwritten && !is_leftover,
+            message: Some(OpenMessage::found(open, file, header, place)),
         });
     };
-    let (bytes, ending) = match header {
-        Some((_, header_bytes)) => partial::whole_characters(&*file, header_bytes)?,
-        None => (0, Ending::Whole),
-    };
-    let header_bytes = header.map_or(0, |(_, len)| len);
-    let bytes = match same_boot {
-        true => bytes,
-        false => without_holes(&*file, header_bytes, bytes)?,
+    let (place, ending) = match header.layout {
+        Layout::Bare => end_of_bare_text(&*file, header, same_boot)?,
+        Layout::Framed { .. } => end_of_frames(&file, header)?,
     };
     Ok(Found {
-        message: Some(OpenMessage::found(open, file, header_bytes, bytes)),
+        message: Some(OpenMessage::found(open, file, header, place)),
         garbage: ending == Ending::Garbage,
     })
+}
+
+/// Where the sound frames end, and what stands after them.
+fn end_of_frames(file: &Arc<dyn StoredFile>, header: Header) -> io::Result<(FramePlace, Ending)> {
+    let mut frames = FrameReader::new(Arc::clone(file), header.start(), file.len()?);
+    let ending = match frames.walk_to_end()? {
+        FrameStep::Frame | FrameStep::End => Ending::Whole,
+        FrameStep::Torn => Ending::Cut,
+        FrameStep::Damaged => Ending::Garbage,
+    };
+    Ok((frames.place(), ending))
+}
+
+/// Where the text of an earlier version ends, which has no checksums, and how.
+fn end_of_bare_text(
+    file: &dyn StoredFile,
+    header: Header,
+    same_boot: bool,
+) -> io::Result<(FramePlace, Ending)> {
+    let (bytes, ending) = partial::whole_characters(file, header.bytes)?;
+    let text_bytes = if same_boot {
+        bytes
+    } else {
+        without_holes(file, header.bytes, bytes)?
+    };
+    let start = header.start();
+    let place = FramePlace {
+        offset: start.offset + text_bytes,
+        text_bytes,
+        ..start
+    };
+    Ok((place, ending))
 }
 
 /// How many of `len` bytes from `from` on stand before the first hole that a power loss left:

@@ -178,6 +178,7 @@ impl Run {
             cwd,
             epoch: 0,
             additional_directories: Vec::new(),
+            real_directories: Vec::new(),
         };
         let mut first = vec![created.into()];
         for _ in 0..self.chance.below(4) {

@@ -27,6 +27,10 @@ pub trait Storage: Send + Sync {
     fn changed_at(&self, _dir: &str) -> io::Result<Option<Timestamp>> {
         Ok(None)
     }
+    /// When a file changed last; `None` when it cannot be told.
+    fn file_changed_at(&self, _path: &str) -> io::Result<Option<Timestamp>> {
+        Ok(None)
+    }
     /// The names in a directory, in no order.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
     /// Makes a directory; its parent must exist.

@@ -14,6 +14,7 @@ use domain::event::SessionForked;
 use domain::{Event, EventSeq, PrincipalId, SessionId};
 
 use crate::blobs::BlobDir;
+use crate::catalogue::{Catalogue, Row};
 use crate::lock::{self, Lock};
 use crate::names::Names;
 use crate::scan::Place;
@@ -47,6 +48,7 @@ impl FileStore {
             doubtful: Mutex::default(),
             damaged: Mutex::default(),
             names: Names::default(),
+            catalogue: Mutex::default(),
         });
         let store = Self { shared };
         delete::clean_up(store.storage());
@@ -146,8 +148,28 @@ impl FileStore {
     /// # Errors
     /// If the directory cannot be read.
     pub fn list(&self) -> Result<Vec<SessionId>, StoreError> {
-        let names = self.shared.names.get(self.storage(), Timestamp::now())?;
-        Ok(names.to_vec())
+        Ok(self.names(Timestamp::now())?.to_vec())
+    }
+
+    /// Shows `look` a row for each session, newest first. The first call reads every session.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn newest_first<T>(&self, look: impl FnOnce(&[Row]) -> T) -> Result<T, StoreError> {
+        let mut catalogue = locked(&self.shared.catalogue);
+        catalogue.refresh(self, Timestamp::now())?;
+        Ok(look(catalogue.rows()))
+    }
+
+    /// The names of all sessions, sorted.
+    pub(crate) fn names(&self, now: Timestamp) -> Result<Arc<[SessionId]>, StoreError> {
+        Ok(self.shared.names.get(self.storage(), now)?)
+    }
+
+    /// When a session's log changed last, as far as the system says.
+    pub(crate) fn log_changed_at(&self, id: SessionId) -> Option<Timestamp> {
+        let log = format!("{id}/events.jsonl");
+        self.storage().file_changed_at(&log).ok().flatten()
     }
 
     /// A session at a glance, without opening it.
@@ -349,6 +371,7 @@ struct Shared {
     /// Sessions that could not be opened because of damage, and where it begins.
     damaged: Mutex<HashMap<SessionId, EventSeq>>,
     names: Names,
+    catalogue: Mutex<Catalogue>,
 }
 
 /// What a panic left behind is still a map of sessions.

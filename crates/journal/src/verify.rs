@@ -1,15 +1,17 @@
 //! Checking a whole session, blobs included, without a lock and beside a running writer.
 
 use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
 
 use domain::EventSeq;
 
 use crate::blobs::{self, BlobDir, BlobSource};
+use crate::partial::{Ending, FrameReader, FrameStep, Front, Layout};
 use crate::scan::{Place, Scanner, Step};
 use crate::storage::{Access, StoredFile};
 use crate::store::SessionDir;
-use crate::{StoreError, record};
+use crate::{StoreError, partial, record};
 
 /// Times an end is looked at before it is believed to be torn or damaged: its writer may be just
 /// finishing it, or a recovery cutting it.
@@ -30,6 +32,8 @@ pub struct Verified {
     pub torn_bytes: u64,
     /// The first event that cannot be read, or whose long string is missing or wrong.
     pub damaged_at: Option<EventSeq>,
+    /// The text of a message that was being streamed is not what was written.
+    pub is_text_damaged: bool,
 }
 
 /// See [`crate::FileStore::verify`].
@@ -45,7 +49,38 @@ pub(crate) fn verify(dir: &SessionDir) -> Result<Verified, StoreError> {
         std::thread::yield_now();
     }
     verified.bytes = events.len()?;
+    verified.is_text_damaged = is_text_damaged(dir)?;
     Ok(verified)
+}
+
+/// Whether `partial` holds bytes that were not written so. The end of an unfinished write is not.
+fn is_text_damaged(dir: &SessionDir) -> Result<bool, StoreError> {
+    let file = match dir.open("partial", Access::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    for _ in 0..LOOKS_MAX {
+        let damaged = match partial::read_front(&*file)? {
+            Front::Unwritten => false,
+            Front::Damaged => true,
+            Front::Header(header) => match header.layout {
+                Layout::Bare => {
+                    partial::whole_characters(&*file, header.bytes)?.1 == Ending::Garbage
+                }
+                Layout::Framed { .. } => {
+                    let ahead = file.len()?;
+                    let mut frames = FrameReader::new(Arc::clone(&file), header.start(), ahead);
+                    frames.walk_to_end()? == FrameStep::Damaged
+                }
+            },
+        };
+        if !damaged {
+            return Ok(false);
+        }
+        std::thread::yield_now();
+    }
+    Ok(true)
 }
 
 /// Checks from `from` on; returns how far all is well.

@@ -90,7 +90,8 @@ impl Writer {
     ///
     /// # Errors
     /// [`StoreError::MessageOpen`], [`StoreError::NoMessage`], [`StoreError::StartedBare`] and
-    /// [`StoreError::TooLarge`] change nothing. After any other error the writer is fenced.
+    /// [`StoreError::TooLarge`] and [`StoreError::OpenFilesExhausted`] change nothing. After any
+    /// other error the writer is fenced.
     pub fn append(
         &mut self,
         entries: Vec<Entry>,
@@ -138,7 +139,8 @@ impl Writer {
     /// Opens a message: writes its `message.started` and begins `partial`. Not synced.
     ///
     /// # Errors
-    /// [`StoreError::MessageOpen`] changes nothing; after any other error the writer is fenced.
+    /// [`StoreError::MessageOpen`] and [`StoreError::OpenFilesExhausted`] change nothing; after any
+    /// other error the writer is fenced.
     pub fn start_message(
         &mut self,
         started: MessageStarted,
@@ -321,12 +323,18 @@ impl Writer {
         let (mut line, mut new_blobs) = (Vec::new(), Vec::new());
         record::encode(&stored, self.behind, &mut line, &mut new_blobs)?;
         self.store_blobs(&new_blobs)?;
+        // Opened before anything is written: without a free descriptor nothing has changed.
+        let (file, is_empty) = match self.kept.take() {
+            Some(file) => (file, true),
+            None => (self.dir.open("partial", Access::Create)?, false),
+        };
         // The event first: a `partial` that names an event not written is a leftover.
         self.write_lines(&line)?;
         self.behind += 1;
-        self.open = Some(match self.kept.take() {
-            Some(empty) => OpenMessage::begin(&message, empty)?,
-            None => OpenMessage::begin_anew(&message, self.dir.open("partial", Access::Create)?)?,
+        self.open = Some(if is_empty {
+            OpenMessage::begin(&message, file)?
+        } else {
+            OpenMessage::begin_anew(&message, file)?
         });
         self.meta.apply(&stored);
         Ok(Arc::new(stored))

@@ -54,6 +54,14 @@ impl DiskStorage {
     }
 }
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "ordered by steps that a file system counts in, not by nanoseconds"
+)]
+fn changed_at(stat: &fs::Stat) -> Timestamp {
+    Timestamp(stat.st_ctime as f64 + stat.st_ctime_nsec as f64 / 1e9)
+}
+
 impl Storage for DiskStorage {
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StoredFile>> {
         let (dir, name) = self.parent(path)?;
@@ -90,12 +98,13 @@ impl Storage for DiskStorage {
             "" => fs::fstat(&self.root)?,
             _ => fs::fstat(self.dir(dir)?)?,
         };
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "ordered by steps that a file system counts in, not by nanoseconds"
-        )]
-        let at = stat.st_ctime as f64 + stat.st_ctime_nsec as f64 / 1e9;
-        Ok(Some(Timestamp(at)))
+        Ok(Some(changed_at(&stat)))
+    }
+
+    fn file_changed_at(&self, path: &str) -> io::Result<Option<Timestamp>> {
+        // A linked directory gives the time of a file that opening will refuse.
+        let stat = fs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Some(changed_at(&stat)))
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {

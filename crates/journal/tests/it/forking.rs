@@ -171,6 +171,7 @@ fn verifying_counts_what_is_whole_and_says_where_it_ends() {
         blob_bytes: long.len() as u64,
         torn_bytes: 0,
         damaged_at: None,
+        is_text_damaged: false,
     };
     assert_eq!(world.store.verify(world.id).unwrap(), whole);
     writer

@@ -63,7 +63,8 @@ fn a_session_at_rest_has_one_file_open_and_a_message_takes_one_more() {
         .start_message(message("n", MessageKind::Text), NOW)
         .unwrap();
     writer.push_text("again").unwrap();
-    assert_eq!(world.bytes("partial"), b"{\"seq\":5}\nagain");
+    assert!(world.bytes("partial").starts_with(b"{\"seq\":5,"));
+    assert!(world.bytes("partial").ends_with(b"again"));
     writer
         .append(vec![Entry::EndMessage { partial: false }], NOW)
         .unwrap();

@@ -95,6 +95,7 @@ pub(crate) fn created() -> Event {
         cwd: "/home/ann".into(),
         epoch: 0,
         additional_directories: Vec::new(),
+        real_directories: Vec::new(),
     }
     .into()
 }
