@@ -2,6 +2,7 @@
 //!
 //! Each kind, when it fails, prints the command that does it again.
 
+mod bash;
 mod edge;
 mod resume;
 
@@ -37,6 +38,7 @@ struct Plan {
     seeds: Option<u64>,
     from: u64,
     rounds: u64,
+    commands: Option<u64>,
     program: Option<PathBuf>,
     only: Option<String>,
 }
@@ -55,10 +57,11 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (kind, rest) = arguments
         .split_first()
-        .ok_or("soak what? journal, resume, races, kill, bridge, chat or edge")?;
+        .ok_or("soak what? bash, journal, resume, races, kill, bridge, chat or edge")?;
     let plan = Plan::parse(rest)?;
     match kind.as_str() {
         "journal" => journal(&plan),
+        "bash" => bash::run(&plan),
         "resume" => resume::run(&plan),
         "races" => resume::races(&plan),
         "kill" => kill(&plan),
@@ -66,7 +69,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         "chat" => chat(&plan),
         "edge" => edge::run(&plan.binary()?, plan.only.as_deref()),
         other => Err(format!(
-            "soak does not know {other}; it knows journal, resume, races, kill, bridge, chat and edge"
+            "soak does not know {other}; it knows bash, journal, resume, races, kill, bridge, chat and edge"
         )),
     }
 }
@@ -211,6 +214,7 @@ impl Plan {
             seeds: None,
             from: 0,
             rounds: 1_000,
+            commands: None,
             program: None,
             only: None,
         };
@@ -228,6 +232,7 @@ impl Plan {
                 "--seed" => plan.seed = Some(number()?),
                 "--seeds" => plan.seeds = Some(number()?),
                 "--from" => plan.from = number()?,
+                "--commands" => plan.commands = Some(number()?),
                 "--rounds" => plan.rounds = number()?,
                 "--bin" => plan.program = Some(PathBuf::from(value)),
                 "--only" => plan.only = Some(value.clone()),

@@ -10,11 +10,14 @@ mod paths;
 mod rule;
 mod shell;
 mod sites;
+#[cfg(any(test, feature = "test-support"))]
+pub mod soak;
 
 use std::sync::Arc;
 
 use serde_json::Value;
-use tools::touched::Touched;
+use tools::protected::{self, Protection};
+use tools::touched::{self, Touched};
 
 pub use rule::{Rule, RuleError};
 
@@ -40,6 +43,9 @@ pub enum Ruled {
     Silent,
     /// It may run, because of these.
     Allow(Vec<Named>),
+    /// It would write a protected file or make a repository, and no rule allows exactly that: the
+    /// user decides, except in mode `bypass`. The text says which program does what with it.
+    Protected(&'static str),
     /// A person decides, because of this one.
     Ask(Named),
     /// It does not run; the text says why, for the model.
@@ -122,8 +128,14 @@ impl Rules {
     /// Whether what a call of `tool` touches matters to some rule.
     #[must_use]
     pub fn needs_files(&self, tool: &str) -> bool {
+        if touched::writes(tool) {
+            return true;
+        }
         let mut all = self.deny.iter().chain(&*self.ask).chain(&*self.allow);
-        all.any(|held| held.rule.is_about_files() && held.rule.names(tool))
+        all.any(|held| {
+            let matters = held.rule.is_about_files() || held.rule.is_about_commands();
+            matters && held.rule.names(tool)
+        })
     }
 
     /// Whether commands may use the network: some rule allows `network`, and none denies it or
@@ -160,6 +172,11 @@ impl Rules {
         if let Some(held) = self.ask.iter().find(asks) {
             return Ruled::Ask(held.named());
         }
+        if let Some(guard) = Guard::of(call) {
+            let explicit = self.allow.iter().find(|held| guard.is_named_by(held, call));
+            let named = explicit.and_then(|_| self.allowed(call, judged));
+            return named.map_or(Ruled::Protected(guard.reason()), Ruled::Allow);
+        }
         self.allowed(call, judged)
             .map_or(Ruled::Silent, Ruled::Allow)
     }
@@ -170,7 +187,7 @@ impl Rules {
         let matters = all.any(|held| held.rule.is_about_commands() && held.rule.names(call.tool));
         let text = |field: &str| call.input.get(field).and_then(Value::as_str);
         // Without a command it does not run.
-        matters.then(|| Judged::of(text("command").unwrap_or_default(), text("cwd")))
+        matters.then(|| Judged::of(text("command").unwrap_or_default(), elsewhere(call)))
     }
 
     /// The rules that allow all of it.
@@ -179,10 +196,9 @@ impl Rules {
         if let Some(held) = whole {
             return Some(vec![held.named()]);
         }
-        let judged =
-            judged.filter(|judged| judged.uncovered.is_none() && judged.unseen.is_none())?;
+        let parts = judged?.to_cover.as_ref().ok()?;
         let mut rules: Vec<Named> = Vec::new();
-        for part in judged.parts.iter().filter(|part| part.needs_rule) {
+        for part in parts {
             let covers = |held: &&Held| {
                 let pattern = held.rule.commands();
                 pattern.is_some_and(|pattern| pattern.covers(part))
@@ -194,6 +210,73 @@ impl Rules {
         }
         (!rules.is_empty()).then_some(rules)
     }
+}
+
+/// Why a call needs a rule that names what it does.
+enum Guard<'a> {
+    File(&'a Protection),
+    Repository,
+}
+
+impl<'a> Guard<'a> {
+    fn of(call: &Call<'a>) -> Option<Self> {
+        if touched::writes(call.tool) {
+            let protection = call.touched?.protection.as_ref();
+            return protection.map(Self::File);
+        }
+        let command = call.input.get("command").and_then(Value::as_str);
+        let makes = call.tool == "bash" && command.is_some_and(protected::makes_repository);
+        makes.then_some(Self::Repository)
+    }
+
+    /// Whether an allow rule names it: the part of the path that is protected, or the command that
+    /// makes a repository. One about everything does not.
+    fn is_named_by(&self, held: &Held, call: &Call<'_>) -> bool {
+        match self {
+            Self::File(protection) => {
+                held.rule.names_file(&protection.part) && held.rule.allows(call)
+            }
+            Self::Repository => held.rule.names_command(protected::REPOSITORY_WORDS),
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::File(protection) => protection.reason,
+            Self::Repository => "makes a git repository",
+        }
+    }
+}
+
+/// The directory that a command is to run in, if that is not the session's own.
+fn elsewhere<'a>(call: &Call<'a>) -> Option<&'a str> {
+    let cwd = call.input.get("cwd")?.as_str()?;
+    let is_own = call
+        .touched
+        .is_some_and(|touched| touched.is_working_directory);
+    (!is_own && !matches!(cwd, "" | "." | "./")).then_some(cwd)
+}
+
+/// The narrowest rules that together allow a call of `bash`; `None` if only `bash` itself does.
+#[must_use]
+pub fn narrow_rules(call: &Call<'_>) -> Option<Vec<Rule>> {
+    let command = call.input.get("command")?.as_str()?;
+    let parts = Judged::of(command, elsewhere(call)).to_cover.ok()?;
+    let mut rules: Vec<Rule> = Vec::new();
+    for part in &parts {
+        let rule: Rule = format!("bash({})", part.pattern()).parse().ok()?;
+        rule.commands().filter(|pattern| pattern.covers(part))?;
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    Some(rules)
+}
+
+/// Whether all that `command` starts can be seen in it, so that the same text always means the same programs.
+#[must_use]
+pub fn is_seen(command: &str) -> bool {
+    Judged::of(command, None).unseen.is_none()
 }
 
 fn denied(held: &Held) -> String {

@@ -1,9 +1,13 @@
 //! The parts of a shell command, each as rules see it.
 //!
-//! [`Judged::of`] takes a command apart. A rule that allows must cover every [`Part`]; one that
-//! denies or asks is about the whole command as soon as it may be about one of them. Programs that
-//! start others ([`starters`]) and shells within are looked into.
+//! [`Judged::of`] reads a command twice. A rule that allows must cover every [`Part`], and there are
+//! none unless every word is known exactly ([`coverage`]). A rule that denies or asks is about the
+//! whole command as soon as it may be about one [`Line`] of it. Programs that start others
+//! ([`starters`]) and shells within are looked into.
 
+pub(super) mod coverage;
+mod hidden;
+mod options;
 mod pattern;
 mod starters;
 
@@ -11,32 +15,54 @@ use domain::limits::{COMMAND_DEPTH_MAX, COMMAND_JUDGED_BYTES_MAX, COMMAND_PARTS_
 
 pub(super) use pattern::CommandPattern;
 
+use super::shell::exact::Unknown;
 use super::shell::{self, Script, Word};
 use starters::Starts;
 
 /// A command as rules see it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Judged {
-    pub(super) parts: Vec<Part>,
-    /// Why rules that allow do not cover it, whatever they say.
-    pub(super) uncovered: Option<&'static str>,
+    /// Everything that it runs or may run, for rules that deny or ask.
+    pub(super) lines: Vec<Line>,
     /// Why it may run anything.
     pub(super) unseen: Option<&'static str>,
+    /// What rules that allow must cover, unless it is not known exactly what it runs.
+    pub(super) to_cover: Result<Vec<Part>, Unknown>,
     /// How much has been looked at, the same text again and again for what stands inside it.
     looked_at: usize,
 }
 
-/// Something that a command runs.
+/// A command that a rule must allow; each of its words is known.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// Whether a rule must allow it; it does not if what it starts is a part of its own.
-    pub(super) needs_rule: bool,
-    /// As it was written, in one line without quotes.
-    pub(super) line: Line,
+    /// In one line without quotes.
+    pub(super) line: String,
     /// How much of the line a rule must spell out before its first star.
     pub(super) spelled: usize,
-    /// What else it may be.
-    pub(super) guises: Vec<Line>,
+    /// Where the shell may put names of files, from here on.
+    pub(super) glob: Option<usize>,
+}
+
+impl Part {
+    /// The narrowest pattern that covers it.
+    pub(super) fn pattern(&self) -> String {
+        let (line, star) = match self.glob {
+            Some(at) => (&self.line[..at], "*"),
+            None => (self.line.as_str(), ""),
+        };
+        let words = line.split(' ').map(|word| {
+            let outer = |c: char| INNER_BLANKS.iter().find(|(_, inner)| *inner == c);
+            let blank = |c: char| outer(c).map_or(c, |(blank, _)| *blank);
+            let word: String = word.chars().map(blank).collect();
+            let is_plain = |c: char| c.is_alphanumeric() || "-_./:,+@%^=*?[]".contains(c);
+            let is_open_end = word.is_empty() && self.glob.is_some();
+            match is_open_end || !word.is_empty() && word.chars().all(is_plain) {
+                true => word,
+                false => format!("'{}'", word.replace('\'', "'\\''")),
+            }
+        });
+        words.collect::<Vec<_>>().join(" ") + star
+    }
 }
 
 /// Words in a line, as far as they are known before they run.
@@ -51,28 +77,38 @@ pub(super) struct Line {
 /// for each.
 const LOOKED_AT_MAX: usize = 4 * COMMAND_JUDGED_BYTES_MAX;
 
-/// Stands for a blank within a word, so that no word is taken for two.
-const INNER_BLANK: char = '\u{1f}';
+/// Lines that are kept of one command: each part may be several.
+const LINES_MAX: usize = 3 * COMMAND_PARTS_MAX;
+
+/// What stands for a blank within a word, so that no word is taken for two.
+const INNER_BLANKS: [(char, char); 3] = [(' ', '\u{1f}'), ('\t', '\u{1e}'), ('\n', '\u{1d}')];
 
 impl Judged {
-    /// Takes `command` apart, which runs in `cwd`.
+    /// Takes `command` apart, which runs in `cwd` if that is not the session's directory.
     pub(super) fn of(command: &str, cwd: Option<&str>) -> Self {
-        let mut judged = Self::default();
-        if let Some(cwd) = cwd.filter(|cwd| !matches!(*cwd, "" | "." | "./")) {
+        let mut judged = Self {
+            lines: Vec::new(),
+            unseen: None,
+            to_cover: coverage::parts(command),
+            looked_at: 0,
+        };
+        if let Some(cwd) = cwd {
             // The same as going there first.
-            let mut text = "cd ".to_owned();
-            push_word(&mut text, cwd);
-            judged.parts.push(Part {
-                needs_rule: true,
-                spelled: 0,
-                guises: Vec::new(),
-                line: Line {
-                    text,
-                    is_whole: true,
-                },
-            });
+            let line = Line::of(&[], &[Word::of("cd"), Word::of(cwd)]);
+            if let Ok(parts) = &mut judged.to_cover {
+                let line = line.text.clone();
+                parts.insert(
+                    0,
+                    Part {
+                        line,
+                        spelled: 0,
+                        glob: None,
+                    },
+                );
+            }
+            judged.lines.push(line);
         }
-        judged.add_script(shell::read(command, 0), Need::Rule, 0);
+        judged.add_script(shell::read(command, 0), 0);
         judged
     }
 
@@ -80,93 +116,91 @@ impl Judged {
         self.unseen.get_or_insert(why);
     }
 
-    fn uncover(&mut self, why: &'static str) {
-        self.uncovered.get_or_insert(why);
-    }
-
-    fn add_script(&mut self, script: Script, need: Need, depth: usize) {
-        if let Some(why) = script.uncovered {
-            self.uncover(why);
-        }
+    fn add_script(&mut self, script: Script, depth: usize) {
         if let Some(why) = script.unseen {
             self.hide(why);
         }
         for command in script.commands {
             let (set, words) = command.words.split_at(command.assignments);
-            self.add(set, words, need, depth);
+            self.add(set, words, depth);
         }
     }
 
+    fn add_text(&mut self, text: &str, depth: usize) {
+        self.add_script(shell::read(text, depth + 1), depth + 1);
+    }
+
     /// Adds the command `words`, before which the variables `set` are set.
-    fn add(&mut self, set: &[Word], words: &[Word], need: Need, depth: usize) {
+    fn add(&mut self, set: &[Word], words: &[Word], depth: usize) {
+        let program = words
+            .first()
+            .map_or("", |name| name.text.rsplit('/').next().unwrap_or_default());
+        let hidden = hidden::look(set, program, words);
+        if let Some(why) = hidden.why {
+            self.hide(why);
+        }
+        for text in hidden.texts {
+            self.add_text(&text, depth);
+        }
         let Some(name) = words.first() else {
-            return self.uncover("it sets a variable");
+            return;
         };
         if name.is_open || name.is_pattern && name.text != "[" {
             return self.hide("the name of a program in it is known only when it runs");
         }
         self.looked_at += words.iter().map(|word| word.text.len() + 1).sum::<usize>();
-        let is_too_much = self.looked_at > LOOKED_AT_MAX || self.parts.len() >= COMMAND_PARTS_MAX;
+        let is_too_much = self.looked_at > LOOKED_AT_MAX || self.lines.len() >= LINES_MAX;
         if is_too_much || depth >= COMMAND_DEPTH_MAX {
             return self.hide("it has too many parts");
         }
-        let program = name.text.rsplit('/').next().unwrap_or_default();
-        let written = Line::of(set, words);
-        let head = match set {
-            [] => 0,
-            _ => Line::of(set, &words[..1]).text.len(),
-        };
-        let mut part = Part {
-            needs_rule: need == Need::Rule,
-            spelled: head,
-            guises: guises(set, words, program),
-            line: written,
-        };
+        self.lines.push(Line::of(set, words));
+        self.lines.extend(guises(set, words, program));
         match starters::starts(program, words) {
-            Starts::Nothing => {}
+            Starts::Nothing | Starts::More(_) => {}
             Starts::Unseen(why) => self.hide(why),
-            Starts::More(why) => self.uncover(why),
-            Starts::Script(text) => {
-                part.needs_rule &= !set.is_empty();
-                self.add_script(shell::read(&text, depth + 1), need, depth + 1);
-            }
-            Starts::Hint(text, why) => {
-                self.uncover(why);
-                self.add_script(shell::read(&text, depth + 1), Need::Nothing, depth + 1);
-            }
-            Starts::Plainly(at) => {
-                part.needs_rule &= !set.is_empty();
-                self.add(&[], &words[at..], need, depth + 1);
-            }
+            Starts::Script(text) | Starts::Hint(text, _) => self.add_text(&text, depth),
+            Starts::Plainly(at) => self.add(&[], &words[at..], depth + 1),
             Starts::Otherwise(at, more) => {
-                let name = &words[..=at];
-                part.spelled = Line::of(set, name).text.len();
                 let inside: Vec<Word> = words[at..].iter().cloned().chain(more).collect();
-                self.add(&[], &inside, Need::Nothing, depth + 1);
+                self.add(&[], &inside, depth + 1);
+            }
+            Starts::Found(commands) => {
+                let found = |word: &Word| match word.text.as_str() {
+                    "{}" => Word::unknown(),
+                    _ => word.clone(),
+                };
+                for words in commands {
+                    let words: Vec<Word> = words.iter().map(found).collect();
+                    self.add(&[], &words, depth + 1);
+                }
             }
             Starts::Somewhere(commands) => {
-                part.spelled = usize::MAX;
                 for words in commands {
-                    self.add(&[], words, Need::Nothing, depth + 1);
+                    self.add(&[], words, depth + 1);
                 }
-                // Some take the whole command as one word.
-                let texts = words.iter().skip(1).filter(|word| word.text.contains(' '));
-                for word in texts {
-                    let script = shell::read(&word.text, depth + 1);
-                    self.add_script(script, Need::Nothing, depth + 1);
+                for word in words.iter().skip(1) {
+                    self.add_told(&word.text, depth);
                 }
             }
         }
-        self.parts.push(part);
     }
-}
 
-/// Whether a rule must allow a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
-    Rule,
-    /// What starts it is covered by one that spells it out, or by none.
-    Nothing,
+    /// Adds what a word may tell a program to run: all of it, its value, or what follows its first letter.
+    fn add_told(&mut self, text: &str, depth: usize) {
+        let value = text.split_once('=').map(|(_, value)| value);
+        let behind = text.strip_prefix('-').and_then(|letters| letters.get(1..));
+        let transport = text.split_once("::").map(|(_, address)| address);
+        for told in [Some(text), value, behind, transport].into_iter().flatten() {
+            let told = told.trim_start_matches(['!', ' ']);
+            let is_name =
+                told.starts_with(|c: char| c.is_ascii_alphanumeric() || "/.\\'\"$({`_".contains(c));
+            if is_name && told != text
+                || text.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_./".contains(c))
+            {
+                self.add_text(told, depth);
+            }
+        }
+    }
 }
 
 /// What else a command may be: without what is set before it, by the last part of its name, and
@@ -207,9 +241,9 @@ impl Line {
 }
 
 fn push_word(line: &mut String, word: &str) {
-    match word.contains(char::is_whitespace) {
-        true => line.push_str(&word.replace(char::is_whitespace, &INNER_BLANK.to_string())),
-        false => line.push_str(word),
+    for c in word.chars() {
+        let inner = INNER_BLANKS.iter().find(|(blank, _)| *blank == c);
+        line.push(inner.map_or(c, |(_, inner)| *inner));
     }
 }
 

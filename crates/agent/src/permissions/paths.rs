@@ -56,6 +56,11 @@ impl PathPattern {
         })
     }
 
+    /// Whether one of its names is exactly `part`.
+    pub(super) fn writes_out(&self, part: &str) -> bool {
+        self.parts.iter().any(|own| own == part)
+    }
+
     /// Whether a rule with it allows a call that touches this.
     pub(super) fn covers(&self, touched: &Touched) -> bool {
         let real = touched.real.as_ref();

@@ -272,6 +272,17 @@ impl Rule {
             }
     }
 
+    /// Whether it is about files and writes out the name `part`.
+    pub(super) fn names_file(&self, part: &str) -> bool {
+        matches!(&self.about, About::Files(pattern) if pattern.writes_out(part))
+    }
+
+    /// Whether it is about commands and writes out one of these words.
+    pub(super) fn names_command(&self, words: &[&str]) -> bool {
+        let mut written = self.text.split(|c: char| !c.is_ascii_alphanumeric());
+        matches!(self.about, About::Commands(_)) && written.any(|word| words.contains(&word))
+    }
+
     /// Its pattern for commands, if it has one.
     pub(super) fn commands(&self) -> Option<&CommandPattern> {
         match &self.about {
@@ -295,7 +306,7 @@ impl Rule {
                 let Some(judged) = judged else {
                     return Hit::No;
                 };
-                let is_seen = judged.parts.iter().any(|part| pattern.may_be(part));
+                let is_seen = judged.lines.iter().any(|line| pattern.may_be(line));
                 return match (is_seen, judged.unseen) {
                     (true, _) => Hit::Yes,
                     (false, Some(why)) => Hit::Perhaps(why),

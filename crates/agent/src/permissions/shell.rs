@@ -5,6 +5,7 @@
 //! shell. Where two shells might read a text differently, or where what runs is only known when it
 //! runs, it says so ([`Script::unseen`]) and whoever judges must take that for any command at all.
 
+pub(super) mod exact;
 mod expansions;
 mod redirects;
 mod words;
@@ -146,6 +147,13 @@ impl Reader<'_> {
         is_there
     }
 
+    /// Takes `what`, if it comes next as a word of its own.
+    fn take_word(&mut self, what: &str) -> bool {
+        let rest = self.text[self.at..].strip_prefix(what);
+        let is_word = rest.is_some_and(|rest| rest.chars().next().is_none_or(words::ends_word));
+        is_word && self.take(what)
+    }
+
     /// Goes one level down for as long as `inside` reads.
     fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Clear<T>) -> Clear<T> {
         if self.depth >= COMMAND_DEPTH_MAX {
@@ -284,6 +292,10 @@ impl Reader<'_> {
     fn add(&mut self, command: &mut Command, word: Word) -> Clear<()> {
         if command.assignments == command.words.len() && word.is_assignment() {
             command.assignments += 1;
+            let name = word.text.split('=').next().unwrap_or_default();
+            if name.contains('[') {
+                self.script.hide("an index in it may run something");
+            }
             if word.text.contains("$(") || word.text.contains('`') {
                 // Arithmetic and `${!x}` run what stands in a variable.
                 self.script.hide("a variable is given a text that may run");
@@ -321,12 +333,16 @@ impl Reader<'_> {
             "if" | "then" | "elif" | "else" | "fi" | "while" | "until" | "do" | "done" | "{"
             | "}" | "!" => Ok(Flow::Begin),
             "time" => {
+                let start = self.at;
                 self.skip_blanks();
-                let is_program = self.starts("-") && !self.starts("-p ");
-                if is_program {
+                while self.take_word("-p") || self.take_word("--") {
+                    self.skip_blanks();
+                }
+                if self.starts("-") {
+                    // A program of that name.
+                    self.at = start;
                     return Ok(Flow::Word);
                 }
-                self.take("-p ");
                 Ok(Flow::Begin)
             }
             "for" => self.loop_over(),
@@ -443,7 +459,9 @@ impl Reader<'_> {
                     if word.plain() == Some("]]") {
                         return Ok(Flow::Begin);
                     }
-                    if word.text.contains("$(") || word.text.contains('`') {
+                    let evaluates = ["-v", "-R", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+                    let is_evaluating = evaluates.contains(&word.text.as_str());
+                    if is_evaluating || word.text.contains("$(") || word.text.contains('`') {
                         self.script.hide("a condition has a text that may run");
                     }
                 }

@@ -32,6 +32,7 @@ fn word(ruled: &Ruled) -> &'static str {
     match ruled {
         Ruled::Silent => "nothing",
         Ruled::Allow(_) => "allow",
+        Ruled::Protected(_) => "protected",
         Ruled::Ask(_) => "ask",
         Ruled::Deny(_) => "deny",
     }
@@ -320,4 +321,89 @@ fn d_04_a_search_that_may_come_to_what_is_denied_is_denied() {
     assert_eq!(judge(&deny, "grep", &json!({"pattern": "x"})), "deny");
     assert_eq!(judge(&deny, "list", &json!({})), "nothing");
     assert_eq!(judge(&deny, "list", &json!({"path": "secrets"})), "deny");
+}
+
+#[test]
+fn d_04_a_protected_file_needs_a_rule_that_names_it() {
+    for path in [
+        ".git/config",
+        "sub/.git/hooks/pre-commit",
+        ".git",
+        ".envrc",
+        ".vscode/settings.json",
+        ".claude/settings.json",
+        "fastness.toml",
+        "a/../.mcp.json",
+    ] {
+        let input = json!({ "path": path });
+        for broad in [
+            "write",
+            "*",
+            "write(*)",
+            "write(**)",
+            "write(**/*)",
+            "write(/nowhere/**)",
+        ] {
+            let judged = judge(&rules(&[broad], &[], &[]), "write", &input);
+            assert_eq!(judged, "protected", "{broad} {path}");
+        }
+        assert_eq!(judge(&rules(&[], &[], &[]), "edit", &input), "protected");
+        assert_eq!(
+            judge(&rules(&[], &[], &[]), "notebook_edit", &input),
+            "protected"
+        );
+        assert_eq!(
+            judge(&rules(&[], &[], &["write(**)"]), "write", &input),
+            "deny"
+        );
+        assert_eq!(judge(&rules(&["read"], &[], &[]), "read", &input), "allow");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let roots = Roots::new(place.path().canonicalize().unwrap(), Vec::new(), Vec::new());
+    let judge_there = |rule: &str, tool: &str, path: &str| {
+        word(&rules(&[rule], &[], &[]).judge(&Call {
+            tool,
+            input: &json!({ "path": path }),
+            touched: Some(&roots.touched(path)),
+        }))
+    };
+    for (rule, path) in [
+        ("write(.envrc)", "sub/.envrc"),
+        ("write(.vscode/**)", ".vscode/settings.json"),
+        ("write(.git/config)", ".git/config"),
+        ("write(**/.claude/agents/*)", "x/.claude/agents/a.md"),
+    ] {
+        assert_eq!(judge_there(rule, "write", path), "allow", "{rule} {path}");
+        assert_eq!(
+            judge_there(rule, "edit", path),
+            "protected",
+            "{rule} {path}"
+        );
+    }
+    let plain = json!({"path": "src/main.rs"});
+    assert_eq!(
+        judge(&rules(&["write"], &[], &[]), "write", &plain),
+        "allow"
+    );
+    assert_eq!(judge(&rules(&[], &[], &[]), "write", &plain), "nothing");
+}
+
+#[test]
+fn d_04_a_command_that_makes_a_repository_needs_a_rule_that_names_it() {
+    for (rule, command, expected) in [
+        ("bash", "git init", "protected"),
+        ("bash(git *)", "git clone ../a", "protected"),
+        ("bash(git init*)", "git init", "allow"),
+        ("bash(git clone *)", "git clone ../a", "allow"),
+        ("bash(git worktree add *)", "git worktree add ../w", "allow"),
+        ("bash(git *)", "git status", "allow"),
+        ("bash(git *)", "git worktree list", "allow"),
+    ] {
+        let judged = judge(
+            &rules(&[rule], &[], &[]),
+            "bash",
+            &json!({ "command": command }),
+        );
+        assert_eq!(judged, expected, "{rule} {command}");
+    }
 }

@@ -32,26 +32,19 @@ impl CommandPattern {
         Ok(Self { text: line.text })
     }
 
-    /// Whether a rule with it allows `part`: it does whatever the open places of the part hold.
+    /// Whether a rule with it allows `part`: all of it, whatever names of files it gets.
     pub(in super::super) fn covers(&self, part: &Part) -> bool {
         let (head, has_star) = self.head();
         if has_star && head.len() < part.spelled {
             return false;
         }
-        let is_start = has_star && head.len() + 1 == self.text.len();
-        match part.line.is_whole {
-            true => self.is(&part.line.text),
-            false => is_start && part.line.text.starts_with(head),
-        }
+        let has_one_star = has_star && head.len() + 1 == self.text.len();
+        let is_fixed = part.glob.is_none_or(|at| has_one_star && head.len() <= at);
+        is_fixed && self.is(&part.line)
     }
 
-    /// Whether `part` may be what the pattern is about.
-    pub(in super::super) fn may_be(&self, part: &Part) -> bool {
-        let mut lines = part.guises.iter().chain([&part.line]);
-        lines.any(|line| self.may_be_line(line))
-    }
-
-    fn may_be_line(&self, line: &Line) -> bool {
+    /// Whether it may be about a command of which `line` is known.
+    pub(in super::super) fn may_be(&self, line: &Line) -> bool {
         let (head, _) = self.head();
         match line.is_whole {
             true => self.is(&line.text),

@@ -1,6 +1,7 @@
 //! Programs that start others, and where in their arguments the other one stands.
 
 use super::super::shell::Word;
+use super::{hidden, options};
 
 /// What a program starts.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) enum Starts<'a> {
     Otherwise(usize, Option<Word>),
     /// One of these commands, or something of which it is not known where it begins.
     Somewhere(Vec<&'a [Word]>),
+    /// All of these commands, with names of files in them.
+    Found(Vec<&'a [Word]>),
 }
 
 /// A program whose arguments are options, then a few operands, then a command.
@@ -115,33 +118,74 @@ const STARTERS: &[Starter] = &[
 /// Programs that start others in ways too many to tell where.
 const SOMEHOW: &[&str] = &[
     "bwrap",
+    "bunx",
+    "capsh",
+    "catchsegv",
+    "cgexec",
+    "chpst",
+    "chronic",
     "chroot",
     "chrt",
     "coproc",
+    "daemonize",
+    "dbus-launch",
+    "dumb-init",
     "dbus-run-session",
     "entr",
+    "fakechroot",
     "fakeroot",
+    "faketime",
     "fd",
     "fdfind",
     "firejail",
     "flock",
+    "gosu",
+    "ifne",
+    "lckdo",
+    "mispipe",
+    "nq",
+    "pee",
+    "s6-setuidgid",
+    "sem",
+    "su-exec",
+    "tini",
+    "tsp",
     "gdb",
     "hyperfine",
+    "ld.so",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+    "logsave",
     "ltrace",
     "nsenter",
-    "parallel",
+    "npx",
+    "numactl",
     "perf",
+    "pkexec",
+    "prlimit",
+    "proot",
     "proxychains",
+    "proxychains4",
+    "qemu-x86_64",
+    "rsh",
+    "run-parts",
     "runuser",
     "rlwrap",
+    "schroot",
     "script",
+    "scriptreplay",
+    "setarch",
+    "setpriv",
+    "start-stop-daemon",
     "ssh",
     "strace",
     "su",
     "systemd-run",
+    "systemd-inhibit",
     "taskset",
     "torsocks",
     "unbuffer",
+    "uvx",
     "unshare",
     "valgrind",
     "watch",
@@ -150,25 +194,6 @@ const SOMEHOW: &[&str] = &[
 
 const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish",
-];
-
-/// Builtins that evaluate their arguments once more.
-const EVALUATING: &[&str] = &[
-    "let",
-    "test",
-    "[",
-    "printf",
-    "unset",
-    "read",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "mapfile",
-    "readarray",
-    "wait",
-    "getopts",
 ];
 
 /// Actions of `find` that run something, and those that change something.
@@ -193,31 +218,40 @@ pub(super) fn starts<'a>(program: &str, words: &'a [Word]) -> Starts<'a> {
     match program {
         _ if SHELLS.contains(&program) => shell(words),
         _ if SOMEHOW.contains(&program) => somewhere(words),
-        _ if EVALUATING.contains(&program) => evaluating(program, words),
-        "eval" => match known(&words[1..]) {
+        "eval" => match known(after_options(words)) {
             Some(text) => Starts::Script(text),
             None => Starts::Unseen("it evaluates a text that is known only when it runs"),
         },
-        "trap" | "alias" => match known(&words[1..]) {
-            Some(_) if words.len() < 2 => Starts::Nothing,
-            Some(text) => {
-                let later = match program {
-                    "alias" => text
-                        .split_once('=')
-                        .map_or("", |(_, value)| value)
-                        .to_owned(),
-                    _ => second.to_owned(),
-                };
-                Starts::Hint(later, "it says what runs later")
+        "trap" => match after_options(words) {
+            [] => Starts::Nothing,
+            [text, ..] if !text.is_open && matches!(text.text.as_str(), "" | "-") => {
+                Starts::Nothing
             }
-            None => Starts::Unseen("it says what runs later, in a way that is not known yet"),
+            [text, ..] if text.is_open => {
+                Starts::Unseen("it says what runs later, in a way that is not known yet")
+            }
+            [text, ..] => Starts::Hint(text.text.clone(), "it says what runs later"),
         },
-        "source" | "." | "enable" | "hash" | "shopt" | "unalias" => {
+        "source" | "." | "enable" | "hash" | "shopt" | "unalias" | "alias" => {
             Starts::More("it changes what later commands mean")
         }
+        _ if options::run_a_command(program, words) => somewhere(words),
         "find" => find(words),
         _ => Starts::Nothing,
     }
+}
+
+/// The words after a builtin's name and its options.
+fn after_options(words: &[Word]) -> &[Word] {
+    let rest = words.get(1..).unwrap_or_default();
+    let is_option =
+        |word: &Word| !word.is_open && word.text.len() > 1 && word.text.starts_with('-');
+    let end = rest
+        .iter()
+        .position(|word| !is_option(word) || word.text == "--");
+    let end = end.unwrap_or(rest.len());
+    let skip = usize::from(rest.get(end).is_some_and(|word| word.text == "--"));
+    &rest[end + skip..]
 }
 
 impl Starter {
@@ -228,10 +262,21 @@ impl Starter {
         let Some(at) = self.command_at(words) else {
             return somewhere(words);
         };
+        let before = words.get(1..at).unwrap_or(words);
+        if before.iter().any(|word| word.may_split || word.is_pattern) {
+            return Starts::Unseen("it is not known where the command begins that it starts");
+        }
         match (self.form, words.get(at)) {
+            // It may start a shell.
+            (_, None) if matches!(self.name, "sudo" | "doas") => {
+                Starts::Unseen("it starts a command, and it is not known which")
+            }
             (_, None) => Starts::Nothing,
             (Form::Plain, Some(_)) => Starts::Plainly(at),
             (Form::Other | Form::Setting, Some(_)) => Starts::Otherwise(at, None),
+            (Form::Adding, Some(_)) if words[1..at].iter().any(|word| replaces(&word.text)) => {
+                Starts::Unseen("it puts what it reads into a command")
+            }
             (Form::Adding, Some(_)) => Starts::Otherwise(at, Some(Word::unknown())),
         }
     }
@@ -264,8 +309,9 @@ impl Starter {
     /// How many words an option takes, if it is known.
     fn option(&self, text: &str) -> Option<usize> {
         if text.starts_with("--") {
+            let is_splitting = self.name == "env" && text.starts_with("--s");
             let is_known = self.long.contains(&text) || text.contains('=');
-            return is_known.then_some(1);
+            return (is_known && !is_splitting).then_some(1);
         }
         for (at, letter) in text.char_indices().skip(1) {
             if self.values.contains(letter) {
@@ -281,6 +327,12 @@ impl Starter {
     }
 }
 
+/// Whether an option of `xargs` puts what it reads into the middle of the command.
+fn replaces(option: &str) -> bool {
+    let is_short = !option.starts_with("--") && option.starts_with('-');
+    is_short && option.contains(['I', 'i']) || option.starts_with("--rep")
+}
+
 /// The text of words that are all known.
 fn known(words: &[Word]) -> Option<String> {
     let texts = words
@@ -293,60 +345,66 @@ fn known(words: &[Word]) -> Option<String> {
 
 /// Any word may be the beginning of what it starts.
 fn somewhere(words: &[Word]) -> Starts<'_> {
-    if words.len() > GUESSES_MAX {
-        return Starts::Unseen("it starts a command, and it is not known which");
-    }
     let rest = words.iter().enumerate().skip(1);
-    let names = rest.filter(|(_, word)| !word.is_open && !word.text.starts_with('-'));
-    Starts::Somewhere(names.map(|(at, _)| &words[at..]).collect())
+    let names = rest.filter(|(_, word)| !word.text.starts_with('-'));
+    let commands: Vec<_> = names.map(|(at, _)| &words[at..]).collect();
+    let is_known = words.iter().all(|word| !word.is_open && !word.is_pattern);
+    // Without a command, the other side reads its input.
+    let is_remote = words
+        .first()
+        .is_some_and(|name| name.text.ends_with("ssh") || name.text.ends_with("rsh"));
+    let is_known = is_known && !(is_remote && commands.len() < 2);
+    match is_known && words.len() <= GUESSES_MAX && !commands.is_empty() {
+        true => Starts::Somewhere(commands),
+        false => Starts::Unseen("it starts a command, and it is not known which"),
+    }
 }
 
 fn shell(words: &[Word]) -> Starts<'_> {
-    let unseen = "a shell in it reads commands that are not seen";
+    let unseen = Starts::Unseen("a shell in it reads commands that are not seen");
     let (mut is_text, mut at) = (false, 1);
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
-        let is_option = text.len() > 1 && text.starts_with(['-', '+']);
-        match text {
-            _ if word.is_open => return Starts::Unseen(unseen),
-            "--" | "-" => {
-                at += 1;
-                break;
-            }
-            _ if !is_option => break,
-            "--posix" | "--norc" | "--noprofile" => {}
-            _ if text[1..].chars().all(|letter| "ceuxvfC".contains(letter)) => {
-                is_text |= text.starts_with('-') && text.contains('c');
-            }
-            "-o" | "+o" => at += 1,
-            _ => return Starts::Unseen(unseen),
+        if word.is_open || word.is_pattern {
+            return unseen;
         }
         at += 1;
+        match text {
+            "--" | "-" => break,
+            "--posix" | "--norc" | "--noprofile" | "--login" => {}
+            _ if text.len() < 2 || !text.starts_with(['-', '+']) => {
+                at -= 1;
+                break;
+            }
+            _ if text.starts_with("--") => return unseen,
+            _ => {
+                for letter in text.chars().skip(1) {
+                    match letter {
+                        // `+c` means the same.
+                        'c' => is_text = true,
+                        'e' | 'u' | 'x' | 'v' | 'f' | 'C' | 'l' => {}
+                        'o' | 'O' if words.get(at).is_some_and(|word| !word.is_open) => at += 1,
+                        _ => return unseen,
+                    }
+                }
+            }
+        }
     }
     match words.get(at) {
-        Some(word) if word.is_open => Starts::Unseen(unseen),
+        Some(word) if word.is_open || word.is_pattern => unseen,
         Some(word) if is_text => Starts::Script(word.text.clone()),
+        Some(word) if hidden::is_stream(&word.text) => unseen,
         // A script in a file, like any other program.
         Some(_) => Starts::Nothing,
-        None => Starts::Unseen(unseen),
-    }
-}
-
-fn evaluating(program: &str, words: &[Word]) -> Starts<'static> {
-    let runs = |word: &Word| word.text.contains("$(") || word.text.contains('`');
-    let is_printing =
-        program == "printf" && words.get(1).is_none_or(|word| !word.text.starts_with("-v"));
-    match words {
-        words if !is_printing && words.iter().any(runs) => {
-            Starts::Unseen("a builtin in it evaluates a text once more")
-        }
-        _ if is_printing || matches!(program, "test" | "[" | "wait") => Starts::Nothing,
-        _ => Starts::More("it sets a variable"),
+        None => unseen,
     }
 }
 
 fn find(words: &[Word]) -> Starts<'_> {
     let has = |names: &[&str]| words.iter().any(|word| names.contains(&word.text.as_str()));
+    if words.iter().any(|word| word.may_split) {
+        return Starts::Unseen("it may start a command, and it is not known which");
+    }
     if !has(FIND_RUNS) && !has(FIND_CHANGES) {
         return Starts::Nothing;
     }
@@ -359,8 +417,15 @@ fn find(words: &[Word]) -> Starts<'_> {
             let rest = &words[at + 1..];
             let is_end = |word: &Word| matches!(word.text.as_str(), ";" | "+");
             let end = rest.iter().position(is_end).unwrap_or(rest.len());
+            // Names of files are put into any word.
+            let has_name = |word: &Word| word.text.contains("{}") && word.text != "{}";
+            if rest[..end].iter().any(has_name)
+                || rest.first().is_some_and(|word| word.text == "{}")
+            {
+                return Starts::Unseen("it puts names of files into a command");
+            }
             commands.push(&rest[..end]);
         }
     }
-    Starts::Somewhere(commands)
+    Starts::Found(commands)
 }

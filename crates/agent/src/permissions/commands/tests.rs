@@ -1,5 +1,10 @@
 //! Commands taken apart: what an allowing rule covers, and what a denying one does not miss.
 
+mod harmless;
+mod hidden;
+mod smuggling;
+mod told;
+
 use serde_json::json;
 
 use super::super::{Call, Ruled, Rules};
@@ -22,6 +27,7 @@ fn judge(allow: &[&str], deny: &[&str], command: &str) -> &'static str {
     }) {
         Ruled::Silent => "nothing",
         Ruled::Allow(_) => "allow",
+        Ruled::Protected(_) => "protected",
         Ruled::Ask(_) => "ask",
         Ruled::Deny(_) => "deny",
     }
@@ -49,162 +55,33 @@ fn d_04_a_command_is_allowed_if_each_of_its_parts_is() {
         "! git status",
         "time git status",
         "time -p git status",
-        "if git status; then ls; else ls -l; fi",
-        "while git status; do ls; done",
-        "case $x in a|b) ls ;; *) git status ;; esac",
-        "ls $(git status)",
-        "ls \"$(git status)\" `ls`",
-        "ls <(git status)",
         "git status > /dev/null 2>&1",
-        "git status &> /dev/null < /dev/null",
-        "git log $branch",
         "git log",
-        "ls *.rs",
         "ls # ; rm x",
         "ls 'a; rm x' \"b | rm y\" c\\;rm",
         "sh -c 'git status; ls'",
         "bash -ec \"git status\"",
-        "eval 'git status' -s",
         "timeout -k 5 10 git status",
         "nice -n 5 nohup git status",
         "command git status",
         "exec git status",
         "timeout 5 sh -c 'ls'",
-        "ls ${x:-y} $((1 + 2))",
+        "timeout 5 /usr/bin/nice -n 5 ls",
+        "git status &> /dev/null",
+        "git status 2>/dev/null | ls -l 2>&1",
+        "( git status ) > /dev/null",
+        "ls src/*.rs ./*.rs /srv/a? a[bc]",
+        "git log HEAD~1 stash@{0} \"a$\" '$x' \\$x",
+        "ls \"a b\" 'c d' e\\ f \"it's\"",
+        "ls a#b \\# '#'",
     ] {
         assert_eq!(judge(GIT, &[], command), "allow", "{command}");
     }
 }
 
-/// Each has a part that the rules of [`GIT`] say nothing about.
-const SMUGGLING: &[&str] = &[
-    "git status; rm -rf x",
-    "git status;rm -rf x",
-    "git status && rm x",
-    "git status || rm x",
-    "git status | xargs rm",
-    "git status & rm x",
-    "git status\nrm x",
-    "git status |& rm x",
-    "rm x; git status",
-    "(git status; rm x)",
-    "{ git status; rm x; }",
-    "git status $(rm x)",
-    "git status \"$(rm x)\"",
-    "git status `rm x`",
-    "git status \"`rm x`\"",
-    "git status `echo \\`rm x\\``",
-    "git status ${x:-$(rm x)}",
-    "git status ${x:-`rm x`}",
-    "git status $((1 + $(rm x)))",
-    "git status <(rm x)",
-    "git status >(rm x)",
-    "git status <<EOF\n$(rm x)\nEOF",
-    "git status <<EOF\n`rm x`\nEOF",
-    "git status <<'EOF'\nhello\nEOF\nrm x",
-    "git status <<-EOF\n\thello\n\tEOF\nrm x",
-    "git status <<< $(rm x)",
-    "git status > x",
-    "git status >> x",
-    "git status >| x",
-    "git status &> x",
-    "git status &> /dev/null rm x",
-    "git status &>/dev/null X=1 rm x",
-    "git status >& x",
-    "git status 2> x",
-    "git status <> x",
-    "git status < x",
-    "> x",
-    "git status > \"$x\"",
-    "git status > /dev/null/../../x",
-    "X=1 git status",
-    "PATH=/evil git status",
-    "PATH=/evil; git status",
-    "export PATH=/evil; git status",
-    "PATH+=:/evil; git status",
-    "x=(1 2); git status",
-    "env git status",
-    "env X=1 git status",
-    "env -i rm x",
-    "xargs git status",
-    "sudo git status",
-    "git() { rm x; }; git status",
-    "function git { rm x; }; git status",
-    "ls() { git status; }; ls",
-    "alias ls='rm x'; ls",
-    "shopt -s expand_aliases\nalias ls='rm x'\nls",
-    "trap 'rm x' EXIT; git status",
-    "eval 'rm x'",
-    "eval \"$x\"",
-    "eval git status $x",
-    "source x; git status",
-    ". x; git status",
-    "sh -c 'rm x'",
-    "sh -c 'git status; rm x'",
-    "sh -c \"$x\"",
-    "bash -lc 'git status'",
-    "git status | sh",
-    "sh x",
-    "$x",
-    "$x status",
-    "g$x status",
-    "git$x",
-    "{git,status}",
-    "{rm,x}",
-    "/bin/l? x",
-    "./git status",
-    "/opt/git status",
-    "GIT status",
-    "gıt status",
-    "git\u{a0}status",
-    "git\u{200b} status",
-    "git status\r\nrm x",
-    "time -o x git status",
-    "timeout 5 rm x",
-    "timeout -q 5 git status",
-    "nohup rm x",
-    "exec rm x",
-    "command rm x",
-    "coproc git status",
-    "select x in y; do ls; done",
-    "for PATH in /evil; do git status; done",
-    "[[ -f x ]] && git status",
-    "((x = 1)); git status",
-    "((git status); ls)",
-    "ls $((git status); (ls))",
-    "ls $[1]",
-    "git status ${x@P}",
-    "git status ${!x}",
-    "git status ${x[y]}",
-    "git status $\"x\" ; rm",
-    "if rm x; then git status; fi",
-    "while rm x; do ls; done",
-    "case $(rm x) in *) ls ;; esac",
-    "case x in $(rm x)) ls ;; esac",
-    "case x in a) rm x ;; esac",
-    "git status; }; rm x",
-    "git status )",
-    "git status ;; rm x",
-    "git status 'x",
-    "git status \"x",
-    "git status `x",
-    "git status $(x",
-    "git status \\",
-    "!(x) git status",
-    "ls !(x)",
-    "printf -v PATH /evil; ls",
-    "read PATH; ls",
-    "cat <<EOF\nx\\\nEOF\nEOF\nls",
-    "ls $(ls <<EOF\n)\nEOF\n)",
-    "# nothing",
-    "",
-    "exec > x",
-    "find . -name x",
-];
-
 #[test]
 fn d_04_a_command_with_a_part_that_no_rule_allows_is_not_allowed() {
-    for command in SMUGGLING {
+    for command in smuggling::SMUGGLING {
         assert_eq!(judge(GIT, &[], command), "nothing", "{command}");
     }
 }
@@ -232,6 +109,8 @@ fn d_04_what_starts_another_program_must_be_spelled_out_up_to_its_name() {
         ("make*", "X=1 make", "nothing"),
         ("* --version", "X=1 make --version", "nothing"),
         ("X=1 make*", "X=1 make all", "allow"),
+        ("X=1 *", "X=1 make all", "nothing"),
+        ("X=1 sh *", "X=1 sh -c ls", "nothing"),
         ("*", "anything; at > all `x", "allow"),
         ("git status", "git status -s", "nothing"),
         ("git status *", "git status", "allow"),
@@ -240,7 +119,42 @@ fn d_04_what_starts_another_program_must_be_spelled_out_up_to_its_name() {
         ("git commit -m 'a b'", "git commit -m a b", "nothing"),
         ("git commit -m *", "git commit -m 'a; b'", "allow"),
         ("git log * -1", "git log $x -1", "nothing"),
-        ("cat src/*", "cat src/$x", "allow"),
+        ("cat src/*", "cat src/$x", "nothing"),
+        ("cat src/*", "cat src/a*", "allow"),
+        ("cat src/*", "cat s*", "nothing"),
+        ("cat src/a", "cat src/?", "nothing"),
+        ("cat *.rs", "cat a*.rs", "nothing"),
+        ("git * status", "git a* status", "nothing"),
+        ("git s*", "git s*", "allow"),
+        ("git st*", "git s*", "nothing"),
+        ("find *", "find . {-exec,touch,P,\\;}", "nothing"),
+        ("find *", "find *", "nothing"),
+        ("find *", "find src/* -name x", "allow"),
+        ("find *", "find . $x", "nothing"),
+        ("echo *", "echo 'rm x' \"a b\"", "allow"),
+        ("test *", "test -f x", "allow"),
+        ("test *", "test -v 'a[$(rm x)]'", "nothing"),
+        ("[ *", "[ -f x ]", "allow"),
+        ("[ *", "[ -v x ]", "nothing"),
+        ("printf *", "printf '%s' x", "allow"),
+        ("printf *", "printf -v PATH x", "nothing"),
+        ("printf *", "printf -vPATH x", "nothing"),
+        ("set *", "set -euo pipefail", "allow"),
+        ("set *", "set -- x", "nothing"),
+        ("cd *", "cd src", "allow"),
+        ("export *", "export PATH=/evil", "nothing"),
+        ("eval *", "eval x", "nothing"),
+        ("source *", "source x", "nothing"),
+        ("read *", "read x", "nothing"),
+        ("git commit -m 'a b'", "git commit -m 'a\nb'", "nothing"),
+        ("git *", "git -c core.pager=x log", "nothing"),
+        ("git *", "git rebase --exec x", "nothing"),
+        ("tar *", "tar xf a --to-command=x", "nothing"),
+        ("tar *", "tar xf a", "allow"),
+        ("sort *", "sort --compress-prog=x a", "nothing"),
+        ("rg *", "rg --pre x a", "nothing"),
+        ("man *", "man -P x ls", "nothing"),
+        ("man *", "man ls", "allow"),
         ("cat src/*", "cat $x/a", "nothing"),
     ] {
         assert_eq!(
@@ -340,6 +254,23 @@ fn d_04_a_denied_part_is_found_wherever_it_hides() {
     for command in HIDING {
         let said = judge(&["*"], &["rm *"], command);
         assert_eq!(said, "deny", "{command}");
+    }
+}
+
+#[test]
+fn d_04_a_command_that_a_deny_rule_cannot_rule_out_is_denied() {
+    let tables = [hidden::BY_THE_SHELL, told::BY_A_PROGRAM];
+    assert!(tables.iter().map(|table| table.len()).sum::<usize>() > 400);
+    for command in tables.concat() {
+        let said = judge(&["*"], &["rm *"], command);
+        assert_eq!(said, "deny", "{command}");
+    }
+}
+
+#[test]
+fn d_04_a_deny_rule_leaves_everyday_commands_alone() {
+    for command in harmless::HARMLESS {
+        assert_eq!(judge(&["*"], &["rm *"], command), "allow", "{command}");
     }
 }
 

@@ -4,6 +4,9 @@
 use super::words::{Quotes, Word};
 use super::{Clear, End, Reader, Unclear, read_into};
 
+/// Why arithmetic with variables is not seen through.
+pub(super) const EVALUATED: &str = "arithmetic in it evaluates a text once more";
+
 impl Reader<'_> {
     /// The commands of `$(…)`, `<(…)` or `>(…)`, whose opening has been read.
     pub(super) fn substitution(&mut self) -> Clear<()> {
@@ -27,6 +30,9 @@ impl Reader<'_> {
             }
             Some('{') => {
                 word.is_open = true;
+                // `"${x[@]}"` is several words.
+                let inside = self.text[self.at..].split('}').next().unwrap_or_default();
+                word.may_split |= inside.contains('@');
                 self.at += 1;
                 self.nested(Self::parameter)
             }
@@ -44,8 +50,9 @@ impl Reader<'_> {
                 self.at += end.unwrap_or(rest.len());
                 Ok(())
             }
-            Some('0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!') => {
+            Some(c @ ('0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!')) => {
                 word.is_open = true;
+                word.may_split |= c == '@';
                 self.at += 1;
                 Ok(())
             }
@@ -70,19 +77,56 @@ impl Reader<'_> {
                     self.at += 1;
                 }
                 Some(')') if self.take("))") => return Ok(()),
-                Some('$') => self.dollar(&mut inside, Quotes::Double)?,
+                Some('$') => {
+                    let is_number = ["$#", "$?", "$$", "${#"];
+                    if !is_number.iter().any(|number| self.starts(number)) {
+                        self.script.hide(EVALUATED);
+                    }
+                    self.dollar(&mut inside, Quotes::Double)?;
+                }
                 Some('`') => self.backticks(Quotes::Double)?,
                 Some(')' | '\'' | '"' | '\\' | '[' | '\n' | ';') | None => {
                     return Err(Unclear("arithmetic in it is written in an odd way"));
                 }
-                Some(c) => self.at += c.len_utf8(),
+                Some(c) => {
+                    // A variable's value is evaluated once more, and may have an index that runs something.
+                    let is_hexadecimal = matches!(c, 'x' | 'X' | 'a'..='f' | 'A'..='F');
+                    if c == '_'
+                        || c.is_alphabetic() && !is_hexadecimal
+                        || is_hexadecimal && !self.is_in_number()
+                    {
+                        self.script.hide(EVALUATED);
+                    }
+                    self.at += c.len_utf8();
+                }
             }
         }
+    }
+
+    /// Whether what comes next continues a number.
+    fn is_in_number(&self) -> bool {
+        let before = self.text[..self.at].trim_end_matches(|c: char| c.is_ascii_alphanumeric());
+        self.text[before.len()..self.at].starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// The rest of `${…}`.
     fn parameter(&mut self) -> Clear<()> {
         let mut inside = Word::unknown();
+        let name = self.text[self.at..]
+            .trim_start_matches(|c: char| c == '_' || c.is_ascii_alphanumeric());
+        let rest = name.strip_prefix(':').unwrap_or(name);
+        if rest.starts_with('=') {
+            self.script.hide("`${…=…}` sets a variable");
+        }
+        let is_part = rest.len() < name.len() && !rest.starts_with(['-', '=', '?', '+']);
+        let numbers = rest.split('}').next().unwrap_or_default();
+        if is_part
+            && !numbers
+                .chars()
+                .all(|c| c.is_ascii_digit() || " :-()".contains(c))
+        {
+            self.script.hide(EVALUATED);
+        }
         if self.starts("!") {
             self.script.hide("`${!` runs what stands in a variable");
         }
@@ -104,6 +148,9 @@ impl Reader<'_> {
                 }
                 Some('@') if !self.starts("@}") && !self.starts("@]") => {
                     return Err(Unclear("`${…@…}` may run what stands in a variable"));
+                }
+                Some('<' | '>') if self.starts("<(") || self.starts(">(") => {
+                    return Err(Unclear("`${…}` in it may start something"));
                 }
                 Some('\'' | '{') | None => {
                     return Err(Unclear("`${…}` in it is written in an odd way"));

@@ -104,9 +104,9 @@ fn a_command_that_is_hidden_by_any_text_before_it_is_seen_or_said_not_to_be() {
         let before = text(seed, 1 + usize::try_from(seed % 12).unwrap());
         let judged = Judged::of(&format!("{before}\nfind-me now\n"), None);
         let is_seen = judged
-            .parts
+            .lines
             .iter()
-            .any(|part| part.line.text.contains("find-me"));
+            .any(|line| line.text.contains("find-me"));
         let is_text = before.contains(['\'', '"', '`', '\\', '(', '<', '=', '[']);
         let is_loop = before.contains("for ") || before.contains("case ");
         assert!(

@@ -10,8 +10,12 @@ pub(in super::super) struct Word {
     pub(in super::super) text: String,
     /// Whether the shell puts something into it that is not written there.
     pub(in super::super) is_open: bool,
+    /// Whether that may make several words of it.
+    pub(in super::super) may_split: bool,
     /// Whether the shell may take it for the names of files.
     pub(in super::super) is_pattern: bool,
+    /// Where in the text it begins to be a pattern, if it is known exactly.
+    pub(in super::super) glob: Option<usize>,
     /// Whether quotes were taken away.
     pub(super) is_quoted: bool,
     /// How much of the beginning is written without quotes.
@@ -31,6 +35,7 @@ impl Word {
     pub(in super::super) fn unknown() -> Self {
         Self {
             is_open: true,
+            may_split: true,
             ..Self::default()
         }
     }
@@ -109,10 +114,13 @@ impl Reader<'_> {
                 '\\' => self.escaped(&mut word)?,
                 '\'' => self.single(&mut word)?,
                 '"' => self.double(&mut word)?,
-                '$' => self.dollar(&mut word, Quotes::None)?,
+                '$' => {
+                    self.dollar(&mut word, Quotes::None)?;
+                    word.may_split |= word.is_open;
+                }
                 '`' => {
                     self.backticks(Quotes::None)?;
-                    word.is_open = true;
+                    (word.is_open, word.may_split) = (true, true);
                 }
                 '{' => self.brace(&mut word),
                 c => {
@@ -201,7 +209,7 @@ impl Reader<'_> {
         let is_alone = word.text.is_empty() && self.peek().is_none_or(|c| c.is_ascii_whitespace());
         match is_alone {
             true => word.push_bare('{'),
-            false => word.is_open = true,
+            false => (word.is_open, word.may_split) = (true, true),
         }
     }
 }
