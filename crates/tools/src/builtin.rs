@@ -10,11 +10,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::agents::{Agents, Delegate};
+use crate::calls;
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
 use crate::progress::Place;
 use crate::remote::RemoteTools;
 use crate::roots::{PathError, Roots};
+use crate::seen::Unread;
 use crate::shell::ShellCall;
 use crate::web::Web;
 
@@ -38,6 +40,7 @@ mod web_fetch;
 mod web_search;
 mod write;
 
+pub(crate) use lsp::has_server as has_language_server;
 pub use preview::Preview;
 
 /// Every built-in tool.
@@ -281,6 +284,8 @@ pub struct Outcome {
     pub plan: Option<Vec<PlanEntry>>,
     /// What models used meanwhile on the turn's account, if any did.
     pub used: Option<Box<Usage>>,
+    /// The file that was not changed because the model had not read it as it is.
+    pub unread: Option<Box<Unread>>,
 }
 
 /// Places that a tool found.
@@ -322,6 +327,7 @@ impl Outcome {
             found: None,
             plan: None,
             used: None,
+            unread: None,
         }
     }
 
@@ -363,12 +369,19 @@ impl Outcome {
     }
 }
 
-/// Reads a tool's input, or says what is wrong with it in words for the model.
+/// Reads a tool's input, or says what is wrong with it in words for the model. A turn has made it
+/// fit already, which nothing here changes.
+#[expect(
+    clippy::result_large_err,
+    reason = "an outcome is moved once, to the end of its call"
+)]
 fn parse_input<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, Outcome> {
-    // Of a list the fields would be taken in order, whatever they are called.
-    if !input.is_object() {
-        let problem = format!("The input of {tool} is not valid: it must be an object.");
-        return Err(Outcome::failed(problem));
+    let mut input = input;
+    if let Some(tool) = find(tool) {
+        input = calls::input::decode(tool, input);
+        if let Some(problem) = calls::input::problem(tool, &input) {
+            return Err(Outcome::failed(problem));
+        }
     }
     serde_json::from_value(input)
         .map_err(|error| Outcome::failed(format!("The input of {tool} is not valid: {error}.")))

@@ -33,7 +33,7 @@ fn find(roots: &Roots, typed: &str, count_max: usize) -> Vec<String> {
     let best = Best::new(count_max);
     let looked_at = AtomicUsize::new(0);
     let mut watch = None;
-    for (number, directory) in roots.directories().iter().enumerate() {
+    for (number, directory) in roots.directories().enumerate() {
         let start = directory.to_string_lossy();
         let Ok(root) = roots.search(&start) else {
             continue;
@@ -57,7 +57,7 @@ fn find(roots: &Roots, typed: &str, count_max: usize) -> Vec<String> {
     }
     let found = best.sorted().into_iter();
     let there = found.filter_map(|found| {
-        let directory = roots.directories().get(found.root)?.to_string_lossy();
+        let directory = roots.directories().nth(found.root)?.to_string_lossy();
         let path = match found.root {
             0 => found.rest,
             _ => search::shown(&directory, Path::new(&found.rest)),

@@ -9,11 +9,16 @@
 //! A new tool is one file under `builtin` and one line in `builtin::ALL`.
 
 pub mod agents;
+mod applicable;
 pub mod asks;
 mod builtin;
+pub mod calls;
 pub mod client_side;
 mod diff;
 pub mod file_names;
+mod freshness;
+pub mod helpers;
+mod hidden;
 pub mod instructions;
 pub mod library;
 pub mod lsp;
@@ -21,6 +26,7 @@ mod notebook;
 pub mod output;
 pub mod plain;
 pub mod progress;
+pub mod protected;
 pub mod remote;
 pub mod roots;
 pub mod sandbox;
@@ -37,4 +43,5 @@ pub use builtin::{
     Found, Outcome, PersonQuestion, Preview, Question, Running, RunsAgents, RunsCommands, RunsHere,
     RunsOnLibrary, RunsOut, RunsThere, Shown, TaskCall, There, Tool, names,
 };
+pub use freshness::Freshness;
 pub use toolbox::Toolbox;

@@ -7,6 +7,7 @@
 mod expand;
 pub(crate) mod front_matter;
 mod gather;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! The directories a session may touch, and the only way to files beneath them.
 //!
 //! The kernel keeps the promise: every path is opened with `openat2` and `RESOLVE_BENEATH` from a
-//! root, so `..`, symbolic links and races cannot lead out. What is hidden (the data directory)
-//! stays out of reach even when a root contains it.
+//! root, so `..`, symbolic links and races cannot lead out. A [`Root`] is the directory that was
+//! checked, not whatever lies at its path by now. What is hidden (the data directory) stays out of
+//! reach even when a root contains it.
 
 use std::fs::File;
 use std::io;
@@ -16,21 +17,24 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 mod attributes;
 mod leading;
 mod listing;
+mod root;
 mod searching;
 mod watch;
 mod writing;
 
 pub use listing::{BoundedText, Names};
+pub use root::{DirectoryId, Root, RootBase};
 pub use searching::{Entry, EntryKind, SearchRoot};
 pub use watch::{Watch, Watched};
 pub use writing::{FileVersion, WriteError};
 
+use crate::hidden;
 use crate::seen::Seen;
 
 /// The roots of one session; the first is its working directory.
 #[derive(Clone, Debug)]
 pub struct Roots {
-    roots: Vec<PathBuf>,
+    roots: Arc<[Root]>,
     hidden: Vec<PathBuf>,
     /// Where kept output of commands is, if there is any.
     outputs: Option<PathBuf>,
@@ -81,19 +85,35 @@ pub enum PathError {
     /// It names no file.
     #[error("the path names no file")]
     NoName,
+    /// The root above it is not the directory that was checked.
+    #[error(
+        "the session's directory {} is not the one that it was: it was moved, deleted, or replaced \
+         by another directory or a link, so nothing in it is touched. Put it back, or start a new \
+         session there", .0.display()
+    )]
+    Replaced(PathBuf),
     /// The system said no.
     #[error("{}", plain_words(.0))]
     Io(#[from] io::Error),
 }
 
 impl Roots {
-    /// `cwd` and the other directories, all absolute; nothing beneath `hidden` is ever touched.
+    /// The directories that lie at `cwd` and the other absolute paths now; nothing beneath `hidden`
+    /// is ever touched. Blocks.
     #[must_use]
     pub fn new(cwd: PathBuf, others: Vec<PathBuf>, hidden: Vec<PathBuf>) -> Self {
-        let mut roots = vec![cwd];
-        roots.extend(others);
+        let others = others.into_iter().map(Root::find);
+        Self::of(Root::find(cwd), others, hidden)
+    }
+
+    /// Directories that were checked before: the working directory, and others.
+    #[must_use]
+    pub fn of(cwd: Root, others: impl IntoIterator<Item = Root>, hidden: Vec<PathBuf>) -> Self {
+        for path in &hidden {
+            hidden::hold(path);
+        }
         Self {
-            roots,
+            roots: std::iter::once(cwd).chain(others).collect(),
             hidden,
             outputs: None,
             seen: Seen::default(),
@@ -102,9 +122,20 @@ impl Roots {
     }
 
     /// The directories, as they were given; the first is the working directory.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(Root::path)
+    }
+
+    /// The directories; the first is the working directory.
     #[must_use]
-    pub fn directories(&self) -> &[PathBuf] {
+    pub fn all(&self) -> &[Root] {
         &self.roots
+    }
+
+    /// The working directory.
+    #[must_use]
+    pub fn cwd(&self) -> &Root {
+        &self.roots[0]
     }
 
     /// What is never touched.
@@ -142,7 +173,7 @@ impl Roots {
     pub fn name_of(&self, path: &str) -> String {
         let plain = self.locate(path).and_then(|(root, rest)| {
             let rest = without_detours(rest)?;
-            Ok(root.components().chain(rest.components()).collect())
+            Ok(root.path().components().chain(rest.components()).collect())
         });
         let plain: PathBuf = plain.unwrap_or_else(|_| PathBuf::from(path));
         plain.to_string_lossy().into_owned()
@@ -151,7 +182,7 @@ impl Roots {
     /// `path` as an absolute one, for showing: relative paths are the working directory's.
     #[must_use]
     pub fn absolute(&self, path: &str) -> String {
-        self.roots[0].join(path).to_string_lossy().into_owned()
+        self.cwd().path().join(path).to_string_lossy().into_owned()
     }
 
     /// Opens a regular file for reading.
@@ -177,22 +208,22 @@ impl Roots {
         let (root, _) = self.locate(path)?;
         Ok(Placed {
             path: real_path(&file)?,
-            root: real_path(&open_root(root)?)?,
+            root: real_path(&root.open()?)?,
             file,
         })
     }
 
     /// The real path `path` as a path beneath the roots: relative if it lies in the working
-    /// directory, `None` if it is outside. It may not be there, or be hidden. Blocks.
+    /// directory, `None` if it is outside. It may not be there, or be hidden.
     #[must_use]
     pub fn beneath(&self, path: &Path) -> Option<PathBuf> {
         self.roots.iter().enumerate().find_map(|(number, root)| {
-            let real = root.canonicalize().unwrap_or_else(|_| root.clone());
-            let rest = path.strip_prefix(real).or_else(|_| path.strip_prefix(root));
+            let rest = path.strip_prefix(root.real());
+            let rest = rest.or_else(|_| path.strip_prefix(root.path()));
             let rest = without_detours(rest.ok()?).ok()?;
             Some(match number {
                 0 => rest,
-                _ => root.join(rest),
+                _ => root.path().join(rest),
             })
         })
     }
@@ -227,7 +258,7 @@ impl Roots {
     pub fn on_client(&self, path: &str) -> Result<String, PathError> {
         let (root, rest) = self.locate(path)?;
         let rest = without_detours(rest)?;
-        let absolute: PathBuf = root.components().chain(rest.components()).collect();
+        let absolute: PathBuf = root.path().components().chain(rest.components()).collect();
         if self.is_hidden(&absolute) {
             return Err(PathError::Outside);
         }
@@ -235,7 +266,7 @@ impl Roots {
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             match self.open_in(root, part, flags) {
                 Ok(_) => break,
-                Err(PathError::Outside) => return Err(PathError::Outside),
+                Err(error @ (PathError::Outside | PathError::Replaced(_))) => return Err(error),
                 // A link to what is not there yet would be followed by whoever makes it.
                 Err(_) if self.open_in(root, part, flags | OFlags::NOFOLLOW).is_ok() => {
                     return Err(PathError::Outside);
@@ -255,13 +286,13 @@ impl Roots {
     }
 
     /// Opens `rest` beneath `root`.
-    fn open_in(&self, root: &Path, rest: &Path, flags: OFlags) -> Result<OwnedFd, PathError> {
+    fn open_in(&self, root: &Root, rest: &Path, flags: OFlags) -> Result<OwnedFd, PathError> {
         let rest = if rest.as_os_str().is_empty() {
             Path::new(".")
         } else {
             rest
         };
-        let root = open_root(root)?;
+        let root = root.open()?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let opened = rustix::fs::openat2(&root, rest, flags, Mode::empty(), resolve);
         let fd = opened.map_err(|error| match error {
@@ -273,22 +304,20 @@ impl Roots {
     }
 
     /// The root that `path` lies beneath by its spelling, and the rest of the path.
-    fn locate<'a>(&'a self, path: &'a str) -> Result<(&'a Path, &'a Path), PathError> {
+    fn locate<'a>(&'a self, path: &'a str) -> Result<(&'a Root, &'a Path), PathError> {
         let path = Path::new(path);
-        let (root, rest) = if path.is_absolute() {
-            let beneath = |root: &'a PathBuf| Some((root.as_path(), path.strip_prefix(root).ok()?));
-            self.roots
-                .iter()
-                .find_map(beneath)
-                .ok_or(PathError::Outside)?
-        } else {
-            (self.roots[0].as_path(), path)
-        };
-        Ok((root, rest))
+        if path.is_relative() {
+            return Ok((self.cwd(), path));
+        }
+        let beneath = |root: &'a Root| Some((root, path.strip_prefix(root.path()).ok()?));
+        let found = self.roots.iter().find_map(beneath);
+        found.ok_or(PathError::Outside)
     }
 
+    /// Whether the real path `path` is hidden, also if what is hidden was moved there.
     fn is_hidden(&self, path: &Path) -> bool {
-        self.hidden.iter().any(|hidden| path.starts_with(hidden))
+        let hidden = hidden::locations(&self.hidden);
+        hidden.iter().any(|hidden| path.starts_with(hidden))
     }
 
     fn refuse_hidden(&self, fd: &impl AsFd) -> Result<(), PathError> {
@@ -301,11 +330,6 @@ impl Roots {
         }
         Ok(())
     }
-}
-
-fn open_root(root: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(root, flags, Mode::empty())?)
 }
 
 /// Where an open file lies, without links.

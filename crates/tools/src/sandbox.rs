@@ -5,13 +5,18 @@
 //! Commands that a model writes may try to leave their group: they run under a [`supervisor`], shut
 //! in a [`Cage`] that a [`Sandbox`] makes.
 
+mod aside;
 mod bubblewrap;
 mod cage;
 mod control_group;
 mod filter;
 mod found;
+mod git_config;
+mod held;
 mod home;
 mod inside;
+mod inventory;
+mod journal;
 mod launch;
 mod piped;
 mod places;
@@ -28,7 +33,7 @@ pub use piped::{Piped, PipedComplaints, PipedInput, PipedOutput, PipedProgram};
 pub use supervised::{OURSELVES, Ordered, Sink, supervise};
 
 use std::io;
-use std::path::Path;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -42,8 +47,8 @@ use tokio::process::{Child, ChildStdin, Command};
 pub struct Job<'a> {
     /// For the shell.
     pub command: &'a str,
-    /// Where it runs.
-    pub cwd: &'a Path,
+    /// Where it runs: an open directory, which cannot become another one on the way.
+    pub cwd: BorrowedFd<'a>,
     /// All the variables that it sees.
     pub environment: &'a [(String, String)],
     /// What it reads.
@@ -77,6 +82,9 @@ pub enum Exit {
     /// It printed too much, and was killed.
     TooLong,
 }
+
+/// The system's shell, wherever the search path leads.
+const SHELL: &str = "/bin/sh";
 
 /// Waits for a line before it begins, so that nothing runs that the warden was not told of: were we
 /// killed in between, there would be no line.
@@ -136,9 +144,9 @@ pub async fn run(job: Job<'_>) -> io::Result<Finished> {
 }
 
 fn start(job: &Job<'_>) -> io::Result<Child> {
-    Command::new("sh")
+    Command::new(SHELL)
         .args(["-c", WAIT_THEN_RUN, "sh", job.command])
-        .current_dir(job.cwd)
+        .current_dir(format!("/proc/self/fd/{}", job.cwd.as_raw_fd()))
         .env_clear()
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .process_group(0)

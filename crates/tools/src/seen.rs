@@ -35,7 +35,44 @@ pub enum Stale {
     Changed,
 }
 
+/// A file that the model has not read as it is, for a model that may.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    seen: Seen,
+    name: String,
+    number: u64,
+    text: String,
+}
+
+impl Unread {
+    /// What to show the model; from then on the file counts as read.
+    #[must_use]
+    pub fn show(self) -> String {
+        self.seen.insert(self.name, Known::Whole(self.number));
+        self.text
+    }
+}
+
+impl PartialEq for Unread {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.number, &self.text) == (&other.name, other.number, &other.text)
+    }
+}
+
+impl Eq for Unread {}
+
 impl Seen {
+    /// The file `name` with this `content`, which the model would be shown as `text`.
+    #[must_use]
+    pub fn unread(&self, name: String, content: &[u8], text: String) -> Unread {
+        Unread {
+            seen: self.clone(),
+            name,
+            number: number(content),
+            text,
+        }
+    }
+
     /// The file `name` has this content.
     pub fn note(&self, name: String, content: &[u8]) {
         self.insert(name, Known::Whole(number(content)));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use domain::CallId;
 
+use crate::helpers::{self, Trust};
 use crate::lsp::LanguageServers;
 use crate::progress;
 use crate::roots::Roots;
@@ -98,7 +99,10 @@ impl Shell {
     #[must_use]
     pub fn with_sandbox(self, bounds: Bounds, settings: SandboxSettings) -> Self {
         let environment = Arc::clone(&self.environment);
-        let sandbox = Sandbox::new(environment, self.program.clone(), bounds, settings);
+        // Beside the sessions, in the data directory: no command sees it.
+        let snapshots = self.outputs.parent().map(|data| data.join("snapshots"));
+        let program = self.program.clone();
+        let sandbox = Sandbox::new(environment, program, bounds, settings, snapshots);
         Self {
             sandbox: Some(sandbox),
             ..self
@@ -143,8 +147,21 @@ impl Shell {
         self.sandbox.as_ref()
     }
 
-    pub(crate) async fn cage(&self, roots: &Roots, grants: Grants) -> Option<Cage> {
-        self.sandbox.as_ref()?.cage(roots, grants).await
+    /// Whether the last search for protected files beneath `roots` came to its end.
+    pub(crate) fn was_searched(&self, roots: &Roots) -> Option<bool> {
+        self.sandbox.as_ref()?.was_searched(roots)
+    }
+
+    /// What a command in a session with `roots` is shut in; nothing if that is not wanted, or
+    /// nothing works here.
+    ///
+    /// # Errors
+    /// If it cannot be made: then nothing may run.
+    pub(crate) async fn cage(&self, roots: &Roots, grants: Grants) -> io::Result<Option<Cage>> {
+        match &self.sandbox {
+            Some(sandbox) => sandbox.cage(roots, grants).await,
+            None => Ok(None),
+        }
     }
 
     /// Starts a program that runs for long and is spoken to, where commands begin and shut in as
@@ -163,8 +180,12 @@ impl Shell {
         let mut variables = self.environment.to_vec();
         variables.retain(|(name, _)| environment.iter().all(|(other, _)| other != name));
         variables.extend_from_slice(environment);
+        let mut words = words.to_vec();
         let cage = match cage {
-            PipedCage::Free => None,
+            PipedCage::Free => {
+                (words, variables) = outside(words, variables).await?;
+                None
+            }
             PipedCage::With { .. } if !self.sandbox_found().await.is_enough() => {
                 return Err(io::ErrorKind::Unsupported.into());
             }
@@ -177,7 +198,11 @@ impl Shell {
                     settings.read.extend(read);
                     settings.write.extend(write);
                 });
-                changed.cage(roots, Grants { network }).await
+                let grants = Grants {
+                    network,
+                    ..Grants::default()
+                };
+                changed.cage(roots, grants).await?
             }
         };
         let roots = roots.clone();
@@ -186,7 +211,7 @@ impl Shell {
         let directory = opened.await.map_err(io::Error::other)?;
         let directory = directory.map_err(io::Error::other)?;
         let started = Piped::start(PipedProgram {
-            words,
+            words: &words,
             cwd: directory.as_fd(),
             environment: &variables,
             program: &self.program,
@@ -206,6 +231,14 @@ impl Shell {
             outputs: self.outputs.join(session).join("outputs"),
             ..self.clone()
         }
+    }
+
+    /// The value of a variable that commands see.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let mut variables = self.environment.iter();
+        let found = variables.find(|(other, _)| other == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn environment(&self) -> &[(String, String)] {
@@ -236,6 +269,27 @@ impl Shell {
             sandbox: None,
         }
     }
+}
+
+/// A program for outside of the sandbox, with its arguments and variables: found where no session
+/// can write, and with a search path that leads nowhere else.
+async fn outside(
+    mut words: Vec<String>,
+    mut variables: Vec<(String, String)>,
+) -> io::Result<(Vec<String>, Vec<(String, String)>)> {
+    let looking = tokio::task::spawn_blocking(move || {
+        let path = variables.iter_mut().find(|(name, _)| name == "PATH");
+        let mut given = String::new();
+        if let Some((_, path)) = path {
+            given = std::mem::replace(path, helpers::safe_path(path));
+        }
+        if let Some(program) = words.first_mut() {
+            let found = helpers::find(program, &given, Trust::User).map_err(io::Error::other)?;
+            *program = found.to_string_lossy().into_owned();
+        }
+        Ok((words, variables))
+    });
+    looking.await.map_err(io::Error::other)?
 }
 
 /// What of `variables` a command may see.

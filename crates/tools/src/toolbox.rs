@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use domain::event::ToolKind;
-use domain::limits::{CLIENT_TOOL_RESULT_BYTES_MAX, edit_distance};
+use domain::limits::CLIENT_TOOL_RESULT_BYTES_MAX;
 use domain::{CallId, Permit};
 use serde_json::Value;
 
 use crate::agents::{Agents, Delegate};
+use crate::applicable::ProjectFiles;
 use crate::asks::Asks;
 use crate::builtin::{
     self, Outcome, PersonQuestion, Preview, RunsAgents, RunsCommands, RunsHere, RunsOnLibrary,
     RunsOut, RunsThere, Shown, TaskCall, There, Tool,
 };
+use crate::calls::no_such_tool;
 use crate::client_side::discovery::{ClientTool, Discovered, ToolReply, ToolRequest};
 use crate::client_side::{ClientError, ClientSeat, Offers};
 use crate::library::Library;
@@ -27,11 +29,7 @@ use crate::shell::{Shell, ShellCall};
 use crate::touched::{self, Touched};
 use crate::web::Web;
 
-/// Characters of a tool's name: more than any provider lets one have.
-const NAME_CHARS_MAX: usize = 128;
-
-/// How far a name may be from that of a tool to be taken for a slip.
-const TYPO_DISTANCE_MAX: usize = 2;
+mod judged;
 
 /// The tools one turn can use, on the directories it may touch: with the client that prompted
 /// where it offers that, else on the server. Cheap to clone.
@@ -59,6 +57,8 @@ pub struct Toolbox {
     has_person: bool,
     /// Tools of the client's own.
     client_tools: Arc<[ClientTool]>,
+    /// What is in the session's directories, as far as tools are for it.
+    files: ProjectFiles,
 }
 
 /// Where a tool runs.
@@ -95,6 +95,7 @@ impl Toolbox {
             tokens_left: None,
             has_person: true,
             client_tools: Arc::new([]),
+            files: ProjectFiles::default(),
         }
     }
 
@@ -154,11 +155,18 @@ impl Toolbox {
         Self { shell, ..self }
     }
 
-    /// Whether a call of `name` must be asked about whatever else was allowed: it would run a
-    /// command on the server, and there is no sandbox for it.
-    pub async fn runs_uncontained(&self, name: &str) -> bool {
+    /// Why a call of `name` must be asked about whatever else was allowed: it would run a command on
+    /// the server, and there is no sandbox for it, or one that cannot protect all that it should.
+    pub async fn runs_uncontained(&self, name: &str) -> Option<&'static str> {
         match self.place(name) {
-            Some(Place::Shell(_, shell)) => !shell.sandbox_found().await.is_enough(),
+            Some(Place::Shell(_, shell)) => {
+                if !shell.sandbox_found().await.is_enough() {
+                    return Some("without a sandbox");
+                }
+                let sandbox = shell.sandbox()?;
+                let is_beyond = sandbox.is_beyond_search(&self.roots).await;
+                is_beyond.then_some("too many directories to protect every git repository")
+            }
             Some(
                 Place::Here(_)
                 | Place::There(..)
@@ -168,7 +176,7 @@ impl Toolbox {
                 | Place::Client(..)
                 | Place::Remote(_),
             )
-            | None => false,
+            | None => None,
         }
     }
 
@@ -285,28 +293,9 @@ impl Toolbox {
         tool.described(&self.agents)
     }
 
-    /// What to say of a call of `name` if there is no such tool, and so nothing to ask about.
-    #[must_use]
-    pub fn missing(&self, name: &str) -> Option<String> {
-        if self.place(name).is_some() {
-            return None;
-        }
-        let mut known: Vec<&str> = self.tools().map(Tool::name).collect();
-        known.extend(self.client_tools().map(|tool| tool.name.as_str()));
-        known.extend(self.remote_tools().map(|tool| tool.name.as_str()));
-        // A name that no tool could have is no slip.
-        let known = known.into_iter().filter(|_| name.len() <= NAME_CHARS_MAX);
-        let near = known.map(|known| (edit_distance(name, known), known));
-        let near = near.filter(|(distance, _)| *distance <= TYPO_DISTANCE_MAX);
-        let hint = near
-            .min()
-            .map(|(_, known)| format!(" Did you mean {known}?"));
-        Some(no_such_tool(name, &hint.unwrap_or_default()))
-    }
-
-    /// Every tool that can run.
+    /// Every tool that can run and do something here.
     pub fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
-        let can_run = |tool: &&dyn Tool| self.place(tool.name()).is_some();
+        let can_run = |tool: &&dyn Tool| self.can_run(tool.name()) && self.is_of_use(tool.name());
         builtin::ALL.iter().copied().filter(can_run)
     }
 
@@ -508,6 +497,16 @@ impl Toolbox {
         tool.here().map(Place::Here)
     }
 
+    /// Whether there is a tool called exactly `name`.
+    pub(crate) fn can_run(&self, name: &str) -> bool {
+        self.place(name).is_some()
+    }
+
+    /// Whether the client has a tool of its own that is called `name`.
+    pub(crate) fn has_client_tool(&self, name: &str) -> bool {
+        self.client_tool(name).is_some() && self.seat.is_some()
+    }
+
     fn client_tool(&self, name: &str) -> Option<&ClientTool> {
         self.client_tools.iter().find(|tool| tool.name == name)
     }
@@ -518,11 +517,6 @@ impl Toolbox {
             .map(ClientSeat::offers)
             .unwrap_or_default()
     }
-}
-
-fn no_such_tool(name: &str, hint: &str) -> String {
-    let name = builtin::one_line(&name.chars().take(NAME_CHARS_MAX).collect::<String>());
-    format!("There is no tool called {name}.{hint}")
 }
 
 /// Has the client run a tool of its own.

@@ -10,6 +10,7 @@ use domain::limits::{
 use super::Agent;
 use super::names::{listed, tool_name};
 use crate::builtin::one_line;
+use crate::library::yaml::Field;
 use crate::library::{front_matter, is_name};
 use crate::roots::Roots;
 use crate::stamps::Stamps;
@@ -79,23 +80,48 @@ fn read(file: &Path, name: &str, roots: &Roots) -> Option<AgentFile> {
 
 fn parse(stem: &str, text: &str, problems: &mut Vec<String>) -> Result<Agent, String> {
     let (fields, body) = front_matter::split(text);
-    let name = fields.field("name").unwrap_or(stem);
+    // No name has a space, so what follows one is a comment.
+    let own = fields
+        .field("name")
+        .map(|name| name.split(" #").next().unwrap_or(name).trim());
+    let name = own.unwrap_or(stem);
     if !is_name(name) {
         return Err("its name cannot be used".to_owned());
     }
     let description = fields.field("description").unwrap_or_default();
     let description = one_line(description);
-    let tools = fields.field("tools").map(listed);
+    let tools = tools(&fields.yaml("tools"), problems);
     // Another program's word for the session's own model.
-    let model = fields.field("model").filter(|model| *model != "inherit");
+    let model = fields.text("model").filter(|model| model != "inherit");
     Ok(Agent {
         name: name.to_owned(),
         description: description.chars().take(DESCRIPTION_CHARS_MAX).collect(),
         prompt: body.trim().into(),
-        model: model.map(str::to_owned),
+        model,
         tools: tools.map(|tools| known(&tools, problems)),
         ..Agent::default()
     })
+}
+
+/// The tools that a file names; `None` for all. What cannot be read names none.
+fn tools(field: &Field, problems: &mut Vec<String>) -> Option<Vec<String>> {
+    match field {
+        Field::Absent => None,
+        Field::Text(text) if text.trim() == "*" => None,
+        Field::Text(text) => Some(listed(text)),
+        Field::List(names) if matches!(names.as_slice(), [name] if name.trim() == "*") => None,
+        Field::List(names) => Some(names.iter().flat_map(|names| listed(names)).collect()),
+        Field::Null => {
+            problems.push("`tools` is empty, so it has no tools; leave it out for all".to_owned());
+            Some(Vec::new())
+        }
+        Field::Unreadable => {
+            let problem = "`tools` cannot be read, so it has no tools; write `tools: Read, Grep` or a \
+                           list of names";
+            problems.push(problem.to_owned());
+            Some(Vec::new())
+        }
+    }
 }
 
 /// Those of the tools that there are. The others are no tools of the agent's: never more than its

@@ -58,6 +58,40 @@ fn a_tool_that_is_not_known_or_not_whole_is_left_out_and_never_made_up_for() {
 }
 
 #[test]
+fn tools_that_cannot_be_read_are_none_and_a_problem_says_so() {
+    let tools = |text: &str| {
+        let (agent, problems) = one(&format!("---\n{text}\n---\nbody"));
+        let tools = agent.unwrap().tools;
+        (tools.map(|tools| tools.to_vec()), problems.len())
+    };
+    let some = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    // A list at the level of its key gave all tools.
+    assert_eq!(
+        tools("tools:\n- Read\n- Grep"),
+        (some(&["read", "grep"]), 0)
+    );
+    assert_eq!(tools("tools: Read # only"), (some(&["read"]), 0));
+    assert_eq!(
+        tools("tools: [Read]\r\nname: x # y\r"),
+        (some(&["read"]), 0)
+    );
+    assert_eq!(tools("tools: []"), (some(&[]), 0));
+    assert_eq!(tools("tools: \"*\""), (None, 0));
+    assert_eq!(tools("name: x"), (None, 0));
+    for unreadable in [
+        "tools:",
+        "tools: [Read",
+        "tools:\n\t- Read",
+        "tools:\n  a: b",
+        "tools: *",
+    ] {
+        assert_eq!(tools(unreadable), (some(&[]), 1), "{unreadable}");
+    }
+    let (agent, _) = one("---\nmodel: small # cheap\n---\n");
+    assert_eq!(agent.unwrap().model.as_deref(), Some("small"));
+}
+
+#[test]
 fn what_is_too_long_or_badly_named_is_no_agent() {
     let long = "x".repeat(AGENT_FILE_BYTES_MAX + 1);
     assert!(one(&long).0.unwrap_err().contains("longer"));

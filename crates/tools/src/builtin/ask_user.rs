@@ -30,22 +30,20 @@ impl Tool for AskUser {
     }
 
     fn description(&self) -> &'static str {
-        "Asks the user a question and waits for the answer. Use it when you cannot go on without \
-         knowing something that only the user can decide; do not use it to ask for permission, which \
-         is asked for by itself. With `options` the user chooses one of them, or answers in their own \
-         words."
+        "Asks the user a question and waits for the answer. Use it only for decisions that you cannot \
+         make yourself, not for permission: permission is requested for you."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
             "properties": {
-                "question": {"type": "string", "description": "One question, whole and by itself."},
+                "question": {"type": "string", "description": "One complete question"},
                 "options": {
                     "type": "array",
                     "items": {"type": "string"},
                     "maxItems": QUESTION_OPTIONS_MAX,
-                    "description": "Short answers to choose from.",
+                    "description": "Short answers to choose from; the user may also answer freely",
                 },
             },
             "required": ["question"],
@@ -91,6 +89,10 @@ impl RunsHere for AskUser {
 }
 
 /// The question as a person is shown it, or what is wrong with it.
+#[expect(
+    clippy::result_large_err,
+    reason = "an outcome is moved once, to the end of its call"
+)]
 fn read(input: Value) -> Result<PersonQuestion, Outcome> {
     let Input { question, options } = parse_input("ask_user", input)?;
     let wrong = |what: String| Err(Outcome::failed(what));
@@ -171,7 +173,7 @@ mod tests {
                 json!({"question": "x", "options": ["y".repeat(1000)]}),
                 "bytes",
             ),
-            (json!({"question": 7}), "not valid"),
+            (json!({"question": ["7"]}), "not valid"),
             (json!({}), "not valid"),
         ] {
             let outcome = read(input.clone()).unwrap_err();

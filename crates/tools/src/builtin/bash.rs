@@ -36,18 +36,21 @@ impl Tool for Bash {
     }
 
     fn description(&self) -> &'static str {
-        "Runs a shell command and gives what it printed. `timeoutMs` is how long it may take \
-         (two minutes unless given) and `cwd` where it runs. It has no input and no terminal, and \
-         nothing that it starts outlives it. Asks the person first."
+        "Runs a shell command and returns its output. It has no terminal and no input, and everything \
+         it starts ends with it."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
             "properties": {
-                "command": {"type": "string"},
-                "timeoutMs": {"type": "integer", "minimum": 1},
-                "cwd": {"type": "string"},
+                "command": {"type": "string", "description": "The command"},
+                "timeoutMs": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Time limit in milliseconds; default: two minutes",
+                },
+                "cwd": {"type": "string", "description": "Where to run it; default: the working directory"},
             },
             "required": ["command"],
         })
@@ -92,12 +95,16 @@ fn title(command: &str) -> String {
     }
 }
 
-/// What was printed, and below it how the command ended.
+/// How the command ended, and below it what was printed: the model reads first what matters most.
 fn with_note(printed: &str, note: &str) -> String {
-    let gap = if printed.is_empty() || printed.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
-    format!("{printed}{gap}{note}")
+    match printed {
+        "" => note.to_owned(),
+        printed => format!("{note}\n{printed}"),
+    }
+}
+
+/// How a command ended that took too long.
+fn timed_out(time_max: Duration) -> String {
+    let seconds = time_max.as_secs_f64();
+    format!("[timed out: stopped after {seconds} s]")
 }

@@ -6,7 +6,7 @@ use domain::limits::FILE_BYTES_MAX;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Outcome, Running, There, ThereError, parse_input, running};
+use super::{Outcome, Running, There, ThereError, parse_input, read, running};
 use crate::client_side::{ClientError, ReadTextFile};
 use crate::roots::{FileVersion, PathError, Roots, WriteError};
 use crate::seen::Stale;
@@ -47,7 +47,7 @@ pub(super) fn run_here<C: Change>(tool: &str, input: Value, roots: &Roots) -> Ou
     };
     match here(input.path(), roots, |text| input.make(text)) {
         Ok(changed) => input.done(roots, &changed),
-        Err(error) => error.outcome(input.path()),
+        Err(error) => error.outcome(input.path(), roots),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn run_there<C: Change>(tool: &str, input: Value, at: There) -> Runni
         let make = |text: &str| input.make(text);
         match there(input.path(), &at, make).await {
             Ok(changed) => input.done(&at.roots, &changed),
-            Err(error) => error.outcome(input.path()),
+            Err(error) => error.outcome(input.path(), &at.roots),
         }
     })
 }
@@ -74,8 +74,13 @@ enum NotChanged<E: std::error::Error> {
     /// The client did not give the file, so nothing happened to it.
     #[error(transparent)]
     NotRead(ClientError),
-    #[error(transparent)]
-    Stale(#[from] Stale),
+    /// The model does not know the file as it is.
+    #[error("{why}")]
+    Stale {
+        why: Stale,
+        /// Its text.
+        now: String,
+    },
     #[error("it is too large")]
     TooLarge,
     #[error("it is not UTF-8 text")]
@@ -87,17 +92,29 @@ enum NotChanged<E: std::error::Error> {
 
 impl<E: std::error::Error> NotChanged<E> {
     /// The outcome of a call that wanted to change `path`.
-    fn outcome(&self, path: &str) -> Outcome {
+    fn outcome(&self, path: &str, roots: &Roots) -> Outcome {
         let text = format!("{path} was not edited: {self}.");
         match self {
             Self::There(ThereError::Client(error)) if error.may_have_run() => {
                 Outcome::unknown(text)
             }
+            Self::Stale { now, .. } => {
+                let page = format!(
+                    " This is what is in it now; if the change still fits, make the call again.\n{}",
+                    read::page_of(path, now)
+                );
+                let unread = roots
+                    .seen()
+                    .unread(roots.name_of(path), now.as_bytes(), page);
+                Outcome {
+                    unread: Some(Box::new(unread)),
+                    ..Outcome::failed(text)
+                }
+            }
             Self::There(_)
             | Self::Path(_)
             | Self::Write(_)
             | Self::NotRead(_)
-            | Self::Stale(_)
             | Self::TooLarge
             | Self::NotText
             | Self::Refused(_) => Outcome::failed(text),
@@ -119,8 +136,11 @@ fn here<T, E: std::error::Error>(
         return Err(NotChanged::TooLarge);
     }
     let name = roots.name_of(path);
-    roots.seen().check(&name, &bytes)?;
+    let stale = roots.seen().check(&name, &bytes).err();
     let old = String::from_utf8(bytes).map_err(|_| NotChanged::NotText)?;
+    if let Some(why) = stale {
+        return Err(NotChanged::Stale { why, now: old });
+    }
     let (new, about) = change(&old).map_err(NotChanged::Refused)?;
     roots.replace_file(path, new.as_bytes(), Some(version))?;
     roots.seen().note(name, new.as_bytes());
@@ -142,7 +162,9 @@ async fn there<T, E: std::error::Error>(
     let read = there.seat.read_text_file(read).await;
     let (old, client) = read.map_err(NotChanged::NotRead)?;
     let (seen, name) = (there.roots.seen(), there.roots.name_of(path));
-    seen.check(&name, old.as_bytes())?;
+    if let Err(why) = seen.check(&name, old.as_bytes()) {
+        return Err(NotChanged::Stale { why, now: old });
+    }
     let (new, about) = change(&old).map_err(NotChanged::Refused)?;
     let written = client.write_text_file(told, new.clone()).await;
     written.map_err(ThereError::from)?;

@@ -31,19 +31,21 @@ impl Tool for Edit {
     }
 
     fn description(&self) -> &'static str {
-        "Replaces `old` by `new` in a text file. Read the file first: one that was not read, or has \
-         changed since, is not edited. `old` must be in it exactly once (give enough of the text \
-         around it), unless `replaceAll` is set. Asks the person first."
+        "Replaces a piece of a text file. Read the file first: a file that you have not read, or that \
+         has changed since, is not edited."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string"},
-                "old": {"type": "string"},
-                "new": {"type": "string"},
-                "replaceAll": {"type": "boolean"},
+                "path": {"type": "string", "description": "The file"},
+                "old": {
+                    "type": "string",
+                    "description": "Exact text to replace, without line numbers; with enough around it to occur once",
+                },
+                "new": {"type": "string", "description": "Text to put in its place"},
+                "replaceAll": {"type": "boolean", "description": "Replace every occurrence"},
             },
             "required": ["path", "old", "new"],
         })

@@ -27,15 +27,20 @@ impl Tool for Glob {
     }
 
     fn description(&self) -> &'static str {
-        "Finds files beneath `path` (the working directory unless given) by a pattern such as \
-         `src/**/*.rs`; one without a slash is about names in any directory. Leaves out what is \
-         ignored (.gitignore) or hidden, unless the pattern names it. Sorted by path."
+        "Finds files by a pattern for their path, sorted by path. Ignored (.gitignore) and hidden files \
+         are left out, unless the pattern names them."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": {"pattern": {"type": "string"}, "path": {"type": "string"}},
+            "properties": {
+                "pattern": {
+                    "type": "string",
+                    "description": "Such as `src/**/*.py`; without a slash, names in any directory",
+                },
+                "path": {"type": "string", "description": "Where to look; default: the working directory"},
+            },
             "required": ["pattern"],
         })
     }

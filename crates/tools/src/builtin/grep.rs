@@ -39,20 +39,21 @@ impl Tool for Grep {
     }
 
     fn description(&self) -> &'static str {
-        "Finds lines that match a regular expression (Rust syntax; `(?i)` ignores case) in the \
-         files beneath `path` (the working directory unless given), in one file, or in the \
-         `output:…` of a command. `glob` chooses files (`*.rs`, `src/**`), `context` gives lines \
-         around each. Leaves out binary files and what is ignored or hidden. Sorted by path."
+        "Finds lines by a regular expression, sorted by path. Binary, ignored and hidden files are left \
+         out."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
             "properties": {
-                "pattern": {"type": "string"},
-                "path": {"type": "string"},
-                "glob": {"type": "string"},
-                "context": {"type": "integer", "minimum": 0},
+                "pattern": {"type": "string", "description": "Regular expression; `(?i)` ignores case"},
+                "path": {
+                    "type": "string",
+                    "description": "Directory, file, or the `output:…` of a command; default: the working directory",
+                },
+                "glob": {"type": "string", "description": "Only these files, such as `*.py`"},
+                "context": {"type": "integer", "minimum": 0, "description": "Lines to show around each"},
             },
             "required": ["pattern"],
         })

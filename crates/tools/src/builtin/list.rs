@@ -22,14 +22,16 @@ impl Tool for List {
     }
 
     fn description(&self) -> &'static str {
-        "Lists a directory, by default the working directory: directories first and with a slash, \
-         links with an @; also what is hidden or ignored."
+        "Lists a directory, hidden and ignored entries included. Directories come first and end in `/`, \
+         symbolic links end in `@`."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": {"path": {"type": "string"}},
+            "properties": {
+                "path": {"type": "string", "description": "Default: the working directory"},
+            },
         })
     }
 

@@ -35,11 +35,7 @@ impl Tool for Lsp {
     }
 
     fn description(&self) -> &'static str {
-        "Asks the language server of a source file. `operation` is `definitions` (where the name at \
-         `line` and `column` is defined), `references` (where it is used), `hover` (its type and \
-         documentation), `symbols` (what the file declares) or `diagnostics` (what is wrong with \
-         it). Lines and columns count from 1; without `column`, the first name of the line. Asks \
-         the person first."
+        "Asks the language server about a source file."
     }
 
     fn input_schema(&self) -> Value {
@@ -49,10 +45,15 @@ impl Tool for Lsp {
                 "operation": {
                     "type": "string",
                     "enum": ["definitions", "references", "symbols", "diagnostics", "hover"],
+                    "description": "`hover` gives type and documentation of a name, `symbols` and `diagnostics` are about the whole file",
                 },
-                "path": {"type": "string"},
-                "line": {"type": "integer", "minimum": 1},
-                "column": {"type": "integer", "minimum": 1},
+                "path": {"type": "string", "description": "The file"},
+                "line": {"type": "integer", "minimum": 1, "description": "Line of the name, from 1"},
+                "column": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Column of the name, from 1; default: the first name of the line",
+                },
             },
             "required": ["operation", "path"],
         })
@@ -172,6 +173,15 @@ fn place(input: &Input, text: &str) -> Result<(usize, usize), String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let first = found.chars().position(is_name).unwrap_or(0) + 1;
     Ok((number, input.column.map_or(first, |column| column as usize)))
+}
+
+/// Whether a server for `language` can be started.
+pub(crate) fn has_server(
+    language: &Language,
+    languages: &LanguageServers,
+    shell: Option<&Shell>,
+) -> bool {
+    shell.is_some_and(|shell| server(language, languages, shell.clone()).is_ok())
 }
 
 /// The server for `language` and its arguments: the operator's own, else the first that is on the path.

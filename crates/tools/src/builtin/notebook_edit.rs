@@ -48,23 +48,26 @@ impl Tool for NotebookEdit {
     }
 
     fn description(&self) -> &'static str {
-        "Changes one cell of a Jupyter notebook. Read the notebook first; `cellId` is what stands \
-         there after `cell`. `mode` is `replace` (unless given), `insert` for a new cell after that \
-         one (or first, if `cellId` is empty), or `delete`. `kind` is `code`, `markdown` or `raw`. \
-         Asks the person first."
+        "Changes one cell of a Jupyter notebook. Read the notebook first."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string"},
-                "cellId": {"type": "string"},
-                "source": {"type": "string"},
-                "kind": {"enum": ["code", "markdown", "raw"]},
-                "mode": {"enum": ["replace", "insert", "delete"]},
+                "path": {"type": "string", "description": "The notebook"},
+                "cellId": {
+                    "type": "string",
+                    "description": "The id that `read` shows after `cell`; empty to insert at the top",
+                },
+                "source": {"type": "string", "description": "New text of the cell, unless it is deleted"},
+                "kind": {"enum": ["code", "markdown", "raw"], "description": "Kind of cell"},
+                "mode": {
+                    "enum": ["replace", "insert", "delete"],
+                    "description": "`insert` adds a cell after this one; default `replace`",
+                },
             },
-            "required": ["path", "cellId", "source"],
+            "required": ["path", "cellId"],
         })
     }
 

@@ -40,17 +40,17 @@ impl Tool for Read {
     }
 
     fn description(&self) -> &'static str {
-        "Reads a text file, a notebook (.ipynb) as its cells, or the `output:…` of a command; images \
-         are shown to the person. `offset` is the first line (from 1) and `limit` the number of lines."
+        "Reads a text file and shows its lines with their numbers; a notebook (.ipynb) as its cells. \
+         Images are shown to the user."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string"},
-                "offset": {"type": "integer", "minimum": 1},
-                "limit": {"type": "integer", "minimum": 1},
+                "path": {"type": "string", "description": "The file, or the `output:…` of a command"},
+                "offset": {"type": "integer", "minimum": 1, "description": "First line, from 1"},
+                "limit": {"type": "integer", "minimum": 1, "description": "Number of lines"},
             },
             "required": ["path"],
         })
@@ -113,9 +113,14 @@ impl RunsThere for Read {
                 return here(value, &there).await;
             }
             match ask(&input, &there).await {
+                Ok(text) if text.is_empty() && input.first() > 1 => Outcome::failed(format!(
+                    "{} ends before line {}.",
+                    input.path,
+                    input.first()
+                )),
                 Ok(text) => {
                     input.note(&text, &there.roots);
-                    Outcome::completed(page(text.split_inclusive('\n'), &input))
+                    Outcome::completed(page(text.split_inclusive('\n'), &input, None))
                 }
                 Err(error) => {
                     Outcome::failed(format!("{} could not be read: {error}.", input.path))
@@ -140,8 +145,17 @@ impl Input {
     }
 
     fn text_outcome(&self, text: &str, note: Option<&str>) -> Outcome {
-        let lines = text.split_inclusive('\n').skip(self.first() - 1);
-        let mut shown = page(lines, self);
+        let count = text.lines().count();
+        let first = self.first();
+        if first > count && first > 1 {
+            let lines = if count == 1 { "line" } else { "lines" };
+            return Outcome::failed(format!(
+                "{} has {count} {lines}; there is no line {first}.",
+                self.path
+            ));
+        }
+        let lines = text.split_inclusive('\n').skip(first - 1);
+        let mut shown = page(lines, self, Some(count));
         if let Some(note) = note {
             shown.push_str(&format!("\n{note}"));
         }
@@ -210,19 +224,53 @@ async fn ask(input: &Input, there: &There) -> Result<String, ThereError> {
     Ok(text)
 }
 
-/// The lines asked for, with a note when there is more. `lines` begin with the first one wanted.
-fn page<'a>(mut lines: impl Iterator<Item = &'a str>, input: &Input) -> String {
+/// The beginning of a file, as `read` shows it.
+pub(super) fn page_of(path: &str, text: &str) -> String {
+    let input = Input {
+        path: path.to_owned(),
+        offset: None,
+        limit: None,
+    };
+    page(
+        text.split_inclusive('\n'),
+        &input,
+        Some(text.lines().count()),
+    )
+}
+
+/// The lines asked for, each with its number, and a note if these are not all. `lines` begin with the
+/// first one wanted, and `count` is how many there are in all, if that is known.
+fn page<'a>(
+    mut lines: impl Iterator<Item = &'a str>,
+    input: &Input,
+    count: Option<usize>,
+) -> String {
     let (first, wanted) = (input.first(), input.wanted());
     let mut shown = String::new();
-    for (count, line) in lines.by_ref().take(wanted).enumerate() {
+    let (mut next, mut is_cut) = (first, false);
+    for line in lines.by_ref().take(wanted) {
         let line = line_within(line, READ_LINE_CHARS_MAX);
-        if shown.len() + line.len() > READ_BYTES_MAX {
-            return format!("{shown}\n[cut: read on from line {}]", first + count);
+        let line = format!("{next}\t{line}");
+        is_cut = shown.len() + line.len() > READ_BYTES_MAX;
+        if is_cut {
+            break;
         }
         shown.push_str(&line);
+        next += 1;
     }
-    if lines.next().is_some() && input.limit.is_none() {
-        shown.push_str(&format!("\n[cut: read on from line {}]", first + wanted));
+    let is_cut = is_cut || lines.next().is_some();
+    if !is_cut && first == 1 {
+        return shown;
     }
+    if !shown.is_empty() && !shown.ends_with('\n') {
+        shown.push('\n');
+    }
+    let last = next.saturating_sub(1);
+    let of = count.map_or(String::new(), |count| format!(" of {count}"));
+    let more = match is_cut {
+        true => format!("; read on with offset {next}"),
+        false => String::new(),
+    };
+    shown.push_str(&format!("[lines {first}–{last}{of}{more}]"));
     shown
 }

@@ -68,15 +68,18 @@ pub(crate) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
 ) -> Reach {
     let is_cut = AtomicBool::new(false);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let hidden = root.hidden_paths();
+    let (hidden, held) = (root.hidden_paths(), root.held());
+    let start = held.clone();
     let is_visible = move |entry: &DirEntry| {
-        let path = entry.path();
+        let Some(path) = beneath(&start, entry.path()) else {
+            return false;
+        };
         // Comparing parts is dear, and there are many files.
         let begins = |hidden: &PathBuf| bytes(path).starts_with(bytes(hidden));
         let is_hidden = |hidden: &PathBuf| begins(hidden) && path.starts_with(hidden);
         entry.file_name() != ".git" && !hidden.iter().any(is_hidden)
     };
-    let walker = WalkBuilder::new(root.real())
+    let walker = WalkBuilder::new(&held)
         .hidden(!with_hidden)
         // A file of the person's own settings, found by the environment, which is not ours to read.
         .git_global(false)
@@ -85,7 +88,7 @@ pub(crate) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
         .build_parallel();
     walker.run(|| {
         let mut visit = visitor();
-        let is_cut = &is_cut;
+        let (is_cut, held) = (&is_cut, &held);
         Box::new(move |entry| {
             // What cannot be read is not there for us.
             let Ok(entry) = entry else {
@@ -96,7 +99,7 @@ pub(crate) fn walk<'a, V: FnMut(&Path) -> Next + Send + 'a>(
                 return WalkState::Quit;
             }
             let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            match beneath(root.real(), entry.path()) {
+            match beneath(held, entry.path()) {
                 Some(rest) if is_file => match visit(rest) {
                     Next::GoOn => WalkState::Continue,
                     Next::Stop => {

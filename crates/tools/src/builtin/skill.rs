@@ -21,14 +21,14 @@ impl Tool for Skill {
     }
 
     fn description(&self) -> &'static str {
-        "Gives the instructions of a skill, by its name in the list of skills. Load a skill before \
-         you do what it is for."
+        "Loads the instructions of a skill from the list of skills. Load a skill before you do what it \
+         is for."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": {"name": {"type": "string"}},
+            "properties": {"name": {"type": "string", "description": "The skill"}},
             "required": ["name"],
         })
     }

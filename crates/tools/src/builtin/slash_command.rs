@@ -23,14 +23,17 @@ impl Tool for SlashCommand {
     }
 
     fn description(&self) -> &'static str {
-        "Gives the text of one of the project's commands, by its name in the list of commands, with \
-         `args` put in. Then do what it says. Asks the person first."
+        "Loads the text of one of the project's commands from the list of commands. Then do what it \
+         says."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": {"name": {"type": "string"}, "args": {"type": "string"}},
+            "properties": {
+                "name": {"type": "string", "description": "The command"},
+                "args": {"type": "string", "description": "Its arguments"},
+            },
             "required": ["name"],
         })
     }

@@ -27,10 +27,9 @@ impl Tool for Task {
     }
 
     fn description(&self) -> &'static str {
-        "Gives a task to an agent that works on it by itself and tells you the result. It has tools of \
-         its own and sees nothing of this conversation, so say in `prompt` all that it must know and \
-         what it shall report. Tasks that do not depend on each other may be given together in one \
-         answer; they run at the same time. The agents:"
+        "Gives a task to another agent, which works on it alone and reports the result. It sees nothing \
+         of this conversation. Independent tasks can be given together in one answer; they run at the \
+         same time. The agents:"
     }
 
     fn described(&self, agents: &Agents) -> String {
@@ -41,8 +40,11 @@ impl Tool for Task {
         json!({
             "type": "object",
             "properties": {
-                "agent": {"type": "string"},
-                "prompt": {"type": "string"},
+                "agent": {"type": "string", "description": "Which agent; default: `general`"},
+                "prompt": {
+                    "type": "string",
+                    "description": "All it needs to know, and what to report",
+                },
             },
             "required": ["prompt"],
         })

@@ -32,13 +32,27 @@ fn workspace() -> tempfile::TempDir {
 fn read_gives_the_lines_asked_for() {
     let workspace = workspace();
     let read = |input| run(workspace.path(), "read", input).text;
-    assert_eq!(read(json!({"path": "a.txt"})), "one\ntwo\nthree\n");
+    assert_eq!(read(json!({"path": "a.txt"})), "1\tone\n2\ttwo\n3\tthree\n");
     assert_eq!(
         read(json!({"path": "a.txt", "offset": 2, "limit": 1})),
-        "two\n"
+        "2\ttwo\n[lines 2–2 of 3; read on with offset 3]"
     );
     let absolute = workspace.path().join("a.txt");
-    assert_eq!(read(json!({"path": absolute})), "one\ntwo\nthree\n");
+    assert_eq!(
+        read(json!({"path": absolute})),
+        "1\tone\n2\ttwo\n3\tthree\n"
+    );
+    let past = run(
+        workspace.path(),
+        "read",
+        json!({"path": "a.txt", "offset": 4}),
+    );
+    assert_eq!(
+        past,
+        Outcome::failed("a.txt has 3 lines; there is no line 4.")
+    );
+    let end = read(json!({"path": "a.txt", "offset": 3}));
+    assert_eq!(end, "3\tthree\n[lines 3–3 of 3]");
 }
 
 #[test]
@@ -105,10 +119,10 @@ fn write_replaces_the_whole_file_and_keeps_its_mode() {
 #[test]
 fn a_wrong_input_is_a_failed_call_that_says_what_is_wrong() {
     let workspace = workspace();
-    let outcome = run(workspace.path(), "read", json!({"file": "a.txt"}));
+    let outcome = run(workspace.path(), "read", json!({"pfad": "a.txt"}));
     assert_eq!(outcome.status, ToolStatus::Failed);
     assert!(
-        outcome.text.contains("missing field `path`"),
+        outcome.text.contains("`path` is missing; it must be text"),
         "{}",
         outcome.text
     );
@@ -116,7 +130,10 @@ fn a_wrong_input_is_a_failed_call_that_says_what_is_wrong() {
     assert_eq!(outcome.status, ToolStatus::Failed);
     for shape in [json!(["a.txt"]), json!("a.txt"), json!(null), json!(5)] {
         let outcome = run(workspace.path(), "read", shape);
-        assert!(outcome.text.contains("must be an object"), "{outcome:?}");
+        assert!(
+            outcome.text.contains("must be a JSON object"),
+            "{outcome:?}"
+        );
     }
 }
 
@@ -134,4 +151,42 @@ fn why_a_call_failed_is_short_and_plain_whatever_was_asked() {
         "{}",
         outcome.text
     );
+}
+
+#[test]
+fn hidden_files_stay_hidden_after_a_parent_was_renamed() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("parent/data")).unwrap();
+    std::fs::write(root.join("parent/data/token"), "secret").unwrap();
+    let hidden = vec![root.join("parent/data")];
+    let run = |name: &str, input: Value| {
+        // Made anew for each turn of a session.
+        let roots = Roots::new(root.clone(), Vec::new(), hidden.clone());
+        find(name).unwrap().here().unwrap().run(input, &roots)
+    };
+    assert_eq!(
+        run("read", json!({"path": "parent/data/token"})).status,
+        ToolStatus::Failed
+    );
+    std::fs::rename(root.join("parent"), root.join("elsewhere")).unwrap();
+    for (tool, input) in [
+        ("read", json!({"path": "elsewhere/data/token"})),
+        ("list", json!({"path": "elsewhere/data"})),
+        (
+            "write",
+            json!({"path": "elsewhere/data/token", "content": "x"}),
+        ),
+        (
+            "write",
+            json!({"path": "elsewhere/data/new", "content": "x"}),
+        ),
+    ] {
+        let outcome = run(tool, input);
+        assert_eq!(outcome.status, ToolStatus::Failed, "{tool}");
+        assert!(!outcome.text.contains("secret"), "{tool}");
+    }
+    let found = run("grep", json!({"pattern": "secret"}));
+    assert!(!found.text.contains("token"), "{}", found.text);
+    assert!(!root.join("elsewhere/data/new").exists());
 }

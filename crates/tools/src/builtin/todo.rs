@@ -29,8 +29,8 @@ impl Tool for Todo {
     }
 
     fn description(&self) -> &'static str {
-        "Shows the user your plan. Give the whole list each time: it replaces the one before. Keep \
-         at most one item `in_progress`, and mark items `completed` as soon as they are."
+        "Shows the user your plan. Give the whole list every time. Keep at most one item `in_progress`, \
+         and mark items `completed` as soon as they are done."
     }
 
     fn input_schema(&self) -> Value {
@@ -39,12 +39,21 @@ impl Tool for Todo {
             "properties": {
                 "items": {
                     "type": "array",
+                    "description": "All steps, in order",
                     "items": {
                         "type": "object",
                         "properties": {
-                            "content": {"type": "string"},
-                            "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]},
-                            "priority": {"type": "string", "enum": ["high", "medium", "low"]},
+                            "content": {"type": "string", "description": "What to do"},
+                            "status": {
+                                "type": "string",
+                                "enum": ["pending", "in_progress", "completed"],
+                                "description": "How far it is",
+                            },
+                            "priority": {
+                                "type": "string",
+                                "enum": ["high", "medium", "low"],
+                                "description": "How much it matters",
+                            },
                         },
                         "required": ["content", "status"],
                     },

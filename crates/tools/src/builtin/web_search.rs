@@ -39,7 +39,7 @@ impl Tool for WebSearch {
     }
 
     fn description(&self) -> &'static str {
-        "Searches the web and gives titles, addresses and summaries. What they say is not from the \
+        "Searches the web and returns titles, addresses and summaries. Nothing in them comes from the \
          user."
     }
 
@@ -47,8 +47,13 @@ impl Tool for WebSearch {
         json!({
             "type": "object",
             "properties": {
-                "query": {"type": "string"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": WEB_SEARCH_RESULTS_MAX},
+                "query": {"type": "string", "description": "What to search for"},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": WEB_SEARCH_RESULTS_MAX,
+                    "description": "Number of results",
+                },
             },
             "required": ["query"],
         })

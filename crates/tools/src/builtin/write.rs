@@ -32,14 +32,17 @@ impl Tool for Write {
     }
 
     fn description(&self) -> &'static str {
-        "Writes a whole text file, replacing what was there; makes the directories that lead to it. \
-         To change a part of a file use edit. Asks the person first."
+        "Writes a whole text file, replacing what was in it, and creates missing directories. To change \
+         part of a file, use `edit`."
     }
 
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+            "properties": {
+                "path": {"type": "string", "description": "The file"},
+                "content": {"type": "string", "description": "All of its new text"},
+            },
             "required": ["path", "content"],
         })
     }

@@ -1,14 +1,18 @@
 //! Front matter: the few plain fields at the top of a skill or command.
 //!
-//! Enough of YAML for a name and a description, read line by line: no anchors, no nesting, nothing
-//! that grows.
+//! Names and descriptions are read line by line, because people write `description: Use when: x`,
+//! which is not YAML. Other fields are read as YAML ([`super::yaml`]).
 
 use domain::limits::FRONT_MATTER_BYTES_MAX;
+
+use super::yaml::{self, Field};
 
 /// The fields at the top of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrontMatter {
     fields: Vec<(String, String)>,
+    /// All lines.
+    text: String,
 }
 
 impl FrontMatter {
@@ -18,6 +22,20 @@ impl FrontMatter {
         found
             .map(|(_, value)| value.as_str())
             .filter(|value| !value.is_empty())
+    }
+
+    /// The value of `key`, read as YAML.
+    pub(crate) fn yaml(&self, key: &str) -> Field {
+        yaml::field(&self.text, key)
+    }
+
+    /// The value of `key` without the comment after it.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        match self.yaml(key) {
+            Field::Text(text) => Some(text),
+            Field::Absent | Field::Null => None,
+            Field::List(_) | Field::Unreadable => self.field(key).map(str::to_owned),
+        }
     }
 }
 
@@ -53,9 +71,9 @@ fn first_line(text: &str) -> Option<(&str, &str)> {
     Some((line.strip_suffix('\r').unwrap_or(line), rest))
 }
 
-fn fields(lines: &[&str]) -> FrontMatter {
+fn fields(all: &[&str]) -> FrontMatter {
     let mut fields = Vec::new();
-    let mut lines = lines.iter().peekable();
+    let mut lines = all.iter().peekable();
     while let Some(line) = lines.next() {
         // Lines that are set in belong to something we do not read.
         let is_key = line.starts_with(|first: char| first.is_alphanumeric());
@@ -74,7 +92,8 @@ fn fields(lines: &[&str]) -> FrontMatter {
         };
         fields.push((key.trim().to_owned(), value));
     }
-    FrontMatter { fields }
+    let text = all.join("\n");
+    FrontMatter { fields, text }
 }
 
 fn is_inside(line: &str) -> bool {

@@ -125,7 +125,12 @@ impl Search<'_> {
                     .collect()
             }
             Err(PathError::Io(_)) => Vec::new(),
-            Err(error @ (PathError::Outside | PathError::NotAFile | PathError::NoName)) => {
+            Err(
+                error @ (PathError::Outside
+                | PathError::NotAFile
+                | PathError::NoName
+                | PathError::Replaced(_)),
+            ) => {
                 self.problem(folder, &error.to_string());
                 Vec::new()
             }

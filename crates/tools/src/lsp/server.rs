@@ -22,6 +22,7 @@ use super::frames::FrameError;
 use super::{Answered, Launch, LspError, Order, Question};
 use crate::builtin::one_line;
 use crate::plain::line_within;
+use crate::roots::Roots;
 use crate::sandbox::{Grants, Piped, PipedProgram};
 
 /// Characters of what a server says when it refuses.
@@ -398,9 +399,10 @@ pub(super) fn uri(path: &Path) -> Option<String> {
 async fn start_program(launch: &Launch) -> io::Result<Piped> {
     let Launch { shell, roots, .. } = launch;
     let root = launch.root.clone();
-    let opened = tokio::task::spawn_blocking(move || open(&root));
+    let own = Arc::clone(roots);
+    let opened = tokio::task::spawn_blocking(move || open(&own, &root));
     let cwd = opened.await.map_err(io::Error::other)??;
-    let cage = shell.cage(roots, Grants::default()).await;
+    let cage = shell.cage(roots, Grants::default()).await?;
     let mut words: Vec<String> = Vec::new();
     if cage.is_some() {
         words.extend(["sh", "-c", WITH_CACHE, "sh"].map(str::to_owned));
@@ -416,10 +418,11 @@ async fn start_program(launch: &Launch) -> io::Result<Piped> {
     .await
 }
 
-fn open(directory: &Path) -> io::Result<Arc<OwnedFd>> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(Arc::new(rustix::fs::open(directory, flags, Mode::empty())?))
+/// Its directory is a root's real path: only that root is meant.
+fn open(roots: &Roots, directory: &Path) -> io::Result<OwnedFd> {
+    let root = roots.all().iter().find(|root| root.real() == directory);
+    let root = root.ok_or(io::ErrorKind::NotFound)?;
+    root.open().map_err(io::Error::other)
 }
 
 /// What a server is told of us: what we understand, and nothing that would make it act.

@@ -29,6 +29,12 @@ impl Language {
         })
     }
 
+    /// The language that settings call `key`.
+    #[must_use]
+    pub fn by_key(key: &str) -> Option<&'static Self> {
+        LANGUAGES.iter().find(|language| language.key == key)
+    }
+
     /// What settings call each of them.
     pub fn keys() -> impl Iterator<Item = &'static str> {
         LANGUAGES.iter().map(|language| language.key)

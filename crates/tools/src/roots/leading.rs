@@ -5,25 +5,38 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::{PathError, Roots, open_root, real_path, without_detours};
+use super::{PathError, Root, Roots, real_path, without_detours};
 use crate::touched::{Real, Touched};
 
 impl Roots {
     /// What `path` touches. Blocks.
     #[must_use]
     pub fn touched(&self, path: &str) -> Touched {
-        let spelled = plainly(&self.roots[0].join(path));
+        let spelled = plainly(&self.cwd().path().join(path));
         let beneath = self.roots.iter().find_map(|root| {
-            let rest = spelled.strip_prefix(root).ok()?;
+            let rest = spelled.strip_prefix(root.path()).ok()?;
             Some(rest.to_owned())
         });
-        Touched {
-            spelled: Real {
-                absolute: spelled,
-                beneath,
-            },
-            real: self.leads_to(path).ok(),
-        }
+        let real = self.leads_to(path).ok();
+        let cwd = self.cwd();
+        let is_working_directory = match &real {
+            Some(real) => {
+                let own = cwd.open().and_then(|root| Ok(real_path(&root)?));
+                own.is_ok_and(|own| own == real.absolute)
+            }
+            // Not on this disk: without `..` the spelling is enough.
+            None => {
+                let climbs = Path::new(path)
+                    .components()
+                    .any(|part| part == Component::ParentDir);
+                !climbs && spelled == plainly(cwd.path())
+            }
+        };
+        let spelled = Real {
+            absolute: spelled,
+            beneath,
+        };
+        Touched::new(spelled, real, is_working_directory)
     }
 
     /// Where the tools find what `path` names, or put it if it is not there.
@@ -42,14 +55,14 @@ impl Roots {
             Err(error) => return Err(error),
         };
         let beneath = self.roots.iter().find_map(|root| {
-            let root = open_root(root).and_then(|root| real_path(&root)).ok()?;
+            let root = real_path(&root.open().ok()?).ok()?;
             Some(absolute.strip_prefix(root).ok()?.to_owned())
         });
         Ok(Real { absolute, beneath })
     }
 
     /// Where a new file goes: beneath the last directory on its way that is there.
-    fn new_path(&self, root: &Path, rest: &Path) -> Result<PathBuf, PathError> {
+    fn new_path(&self, root: &Root, rest: &Path) -> Result<PathBuf, PathError> {
         let Some(Component::Normal(name)) = rest.components().next_back() else {
             return Err(PathError::NoName);
         };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 
 use super::{PathError, Roots, Watch, real_path};
+use crate::hidden;
 
 /// Where a search begins.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Roots {
         Ok(SearchRoot {
             directory,
             real,
-            hidden: self.hidden.clone(),
+            hidden: hidden::locations(&self.hidden),
             stopped: Arc::clone(&self.stopped),
         })
     }
@@ -67,10 +68,19 @@ impl SearchRoot {
         &self.real
     }
 
-    /// What may not be seen of it, by real paths.
+    /// A path that leads to the directory that is held, whatever lies at its real path by now.
+    #[must_use]
+    pub fn held(&self) -> PathBuf {
+        let number = self.directory.as_raw_fd();
+        // With a dot it names the directory; without, a link to it.
+        PathBuf::from(format!("/proc/self/fd/{number}/."))
+    }
+
+    /// What may not be seen of it, as paths beneath it.
     #[must_use]
     pub fn hidden_paths(&self) -> Vec<PathBuf> {
-        self.hidden.clone()
+        let beneath = |hidden: &PathBuf| Some(hidden.strip_prefix(&self.real).ok()?.to_owned());
+        self.hidden.iter().filter_map(beneath).collect()
     }
 
     /// A watch over one search, which begins now.

@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
 
 use super::attributes::Attributes;
-use super::{PathError, Roots, open_root, real_path, without_detours};
+use super::{PathError, Root, Roots, real_path, without_detours};
 
 /// Which version of which file: one that is replaced or written is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,12 +116,12 @@ impl Roots {
     }
 
     /// The place of a file that is there: where it lies itself, not where a link to it does.
-    fn existing(&self, root: &Path, file: &OwnedFd) -> Result<Target, WriteError> {
+    fn existing(&self, root: &Root, file: &OwnedFd) -> Result<Target, WriteError> {
         let stat = rustix::fs::fstat(file).map_err(io::Error::from)?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(PathError::NotAFile.into());
         }
-        let root = open_root(root)?;
+        let root = root.open()?;
         let real = real_path(file)?;
         let inside = real.strip_prefix(real_path(&root)?);
         let inside = inside.map_err(|_| PathError::Outside)?;
@@ -153,7 +153,7 @@ impl Roots {
     }
 
     /// The place of a new file, with the directories that lead to it.
-    fn new_place(&self, root: &Path, rest: &Path) -> Result<Target, WriteError> {
+    fn new_place(&self, root: &Root, rest: &Path) -> Result<Target, WriteError> {
         let Some(Component::Normal(name)) = rest.components().next_back() else {
             return Err(PathError::NoName.into());
         };

@@ -16,6 +16,8 @@ pub(super) const SCRATCH: &str = "/tmp";
 enum Mount<'a> {
     See(&'a Shown),
     Change(&'a Shown),
+    /// A directory of what can be changed, as a mount of its own so that it cannot be renamed.
+    Held(&'a Shown),
     Scratch,
     Bare,
     Empty,
@@ -44,7 +46,9 @@ pub(super) fn arguments(cage: &Cage, cwd: &Path) -> Vec<OsString> {
                 words.add(["--tmpfs"]).path(at)
             }
             Mount::Bare => words.add(["--dir"]).path(at),
-            Mount::Kept => words.add(["--ro-bind"]).path(at).path(at),
+            // What is gone by now needs no mount.
+            Mount::Held(shown) => words.add(["--bind-try"]).path(&shown.real).path(at),
+            Mount::Kept => words.add(["--ro-bind-try"]).path(at).path(at),
             Mount::Blank => words.add(["--ro-bind", "/dev/null"]).path(at),
             Mount::Scratch => {
                 let size = COMMAND_SCRATCH_BYTES_MAX.to_string();
@@ -79,6 +83,8 @@ fn mounts(places: &Places) -> Vec<(&Path, Mount<'_>)> {
     );
     let change = places.change.iter();
     mounts.extend(change.map(|shown| (&*shown.at, Mount::Change(shown))));
+    let hold = places.hold.iter();
+    mounts.extend(hold.map(|shown| (&*shown.at, Mount::Held(shown))));
     mounts.extend(places.keep.iter().map(|at| (&**at, Mount::Kept)));
     let empty = places.keep_out.iter().chain(&places.hide);
     mounts.extend(empty.map(|at| (&**at, Mount::Empty)));

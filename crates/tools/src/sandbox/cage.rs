@@ -7,11 +7,16 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::held::Held;
+use super::inventory::{FoundFile, SearchArea};
+
 /// Rights of one command beyond those that every command has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     /// It may reach the network.
     pub network: bool,
+    /// It may make git repositories: the user was asked about that.
+    pub repositories: bool,
 }
 
 /// What a command is shut in.
@@ -19,8 +24,24 @@ pub struct Grants {
 pub struct Cage {
     pub(super) layer: Layer,
     pub(super) places: Places,
+    /// What of the places must still be what was checked when the command begins.
+    pub(super) held: Vec<Held>,
     pub(super) network: bool,
     pub(super) bounds: Bounds,
+    /// Whether new git repositories stay.
+    pub(super) may_make_repositories: bool,
+    /// Where a snapshot of protected files is kept while the command runs.
+    pub(super) snapshots: Option<PathBuf>,
+    /// What the user is to be told before the command prints anything.
+    pub(super) notes: Vec<String>,
+}
+
+impl Cage {
+    /// Whether all protected files beneath the session's directories are known.
+    #[must_use]
+    pub(crate) fn is_searched(&self) -> bool {
+        self.places.is_searched
+    }
 }
 
 /// What keeps it in.
@@ -51,6 +72,16 @@ pub(super) struct Places {
     pub(super) apart: Vec<PathBuf>,
     /// Within what can be changed: what must stay as it is.
     pub(super) keep: Vec<PathBuf>,
+    /// Directories on the way to what is kept or hidden: mounted, so that they cannot be renamed.
+    pub(super) hold: Vec<Shown>,
+    /// The protected files that are there.
+    pub(super) protected: Vec<FoundFile>,
+    /// Directories that git takes for a repository's.
+    pub(super) repositories: Vec<PathBuf>,
+    /// Where protected files are looked for.
+    pub(super) area: SearchArea,
+    /// Whether the search came to its end.
+    pub(super) is_searched: bool,
     /// Directories of that kind that are not there yet, and must not be made.
     pub(super) keep_out: Vec<PathBuf>,
     /// Directories that are there, with nothing in them but what is shown.

@@ -1,18 +1,21 @@
 //! Which sandbox works on this machine, found out by trying, and the cages that are made with it.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::limits::SANDBOX_PROBE_WAIT;
+use domain::limits::{SANDBOX_PROBE_WAIT, SNAPSHOTS_MAX};
 use rustix::fs::{Mode, OFlags};
 use tokio::sync::OnceCell;
 
-use super::cage::{Bounds, Cage, Grants, Layer};
+use super::cage::{Bounds, Cage, Grants, Layer, Places};
+use super::journal::{self, Recovery};
 use super::places::{self, Ground};
-use super::{Exit, Ordered, supervise};
-use crate::roots::Roots;
+use super::{Exit, Ordered, held, supervise};
+use crate::helpers::{self, HelperError, Trust};
+use crate::roots::{Root, Roots};
 use crate::tool_chains;
 
 /// What the operator decided about the sandbox.
@@ -86,27 +89,42 @@ struct Machine {
     /// The program that supervises.
     program: PathBuf,
     bounds: Bounds,
+    /// Where snapshots of protected files are kept.
+    snapshots: Option<PathBuf>,
+    /// Whether all protected files beneath these directories could be found, when it was last tried.
+    searched: Mutex<HashMap<Vec<Root>, bool>>,
+    /// What was found after a crash, until a session in those directories is told.
+    recoveries: Mutex<Vec<Recovery>>,
     auto: OnceCell<Found>,
     landlock: OnceCell<Found>,
 }
+
+/// Sets of directories for which it is remembered whether they could be searched.
+const SEARCHES_MAX: usize = 1_024;
 
 /// Bytes of a complaint that a person is shown.
 const PRINTED_BYTES_MAX: usize = 400;
 
 impl Sandbox {
     /// A sandbox for commands that see `environment`, with `program` as their supervisor.
+    /// Snapshots of protected files are kept in `snapshots` while commands run.
     #[must_use]
     pub fn new(
         environment: Arc<[(String, String)]>,
         program: PathBuf,
         bounds: Bounds,
         settings: SandboxSettings,
+        snapshots: Option<PathBuf>,
     ) -> Self {
+        note_writable(&settings);
         Self {
             machine: Arc::new(Machine {
                 environment,
                 program,
                 bounds,
+                snapshots,
+                searched: Mutex::default(),
+                recoveries: Mutex::default(),
                 auto: OnceCell::new(),
                 landlock: OnceCell::new(),
             }),
@@ -127,6 +145,7 @@ impl Sandbox {
     /// The same with other settings.
     #[must_use]
     pub fn with(&self, settings: SandboxSettings) -> Self {
+        note_writable(&settings);
         Self {
             settings: Arc::new(settings),
             ..self.clone()
@@ -154,51 +173,153 @@ impl Sandbox {
     }
 
     /// A cage for one command in a session with `roots`; none if nothing works or is wanted.
-    pub async fn cage(&self, roots: &Roots, grants: Grants) -> Option<Cage> {
+    ///
+    /// # Errors
+    /// If it cannot be made: then nothing may run.
+    pub async fn cage(&self, roots: &Roots, grants: Grants) -> io::Result<Option<Cage>> {
         let layer = match self.found().await {
-            Found::Bubblewrap { program } => Layer::Bubblewrap { program },
+            Found::Bubblewrap { program } => {
+                // It was found when this process began; a session may have come to its place since.
+                let checked = helpers::check(&program, Trust::System);
+                let program = checked.map_err(io::Error::other)?;
+                Layer::Bubblewrap { program }
+            }
             Found::Landlock(_) => Layer::Landlock,
-            Found::Nothing(_) | Found::Off => return None,
+            Found::Nothing(_) | Found::Off => return Ok(None),
         };
-        self.cage_of(layer, Some(roots), grants).await
+        self.cage_of(layer, Some(roots), grants).await.map(Some)
     }
 
-    async fn cage_of(&self, layer: Layer, roots: Option<&Roots>, grants: Grants) -> Option<Cage> {
-        let network = grants.network || self.settings.network;
-        let (this, roots) = (self.clone(), roots.cloned());
+    /// Whether a command in a session with `roots` must be asked about because not all protected
+    /// files could be found. Looks once for each set of directories.
+    pub async fn is_beyond_search(&self, roots: &Roots) -> bool {
+        if !matches!(
+            self.found().await,
+            Found::Bubblewrap { .. } | Found::Landlock(_)
+        ) {
+            return false;
+        }
+        if self.was_searched(roots).is_none() {
+            let (this, session) = (self.clone(), roots.clone());
+            // Looking around on a disk blocks.
+            let places = tokio::task::spawn_blocking(move || {
+                this.recover();
+                this.places(Some(&session), Grants::default())
+            });
+            // A search that failed is tried again by the command.
+            if let Ok(places) = places.await {
+                self.note_search(roots, places.is_searched);
+            }
+        }
+        self.was_searched(roots) == Some(false)
+    }
+
+    /// What the last search beneath `roots` said.
+    pub(crate) fn was_searched(&self, roots: &Roots) -> Option<bool> {
+        let searched = self.machine.searched.lock();
+        let searched = searched.unwrap_or_else(PoisonError::into_inner);
+        searched.get(roots.all()).copied()
+    }
+
+    fn note_search(&self, roots: &Roots, is_whole: bool) {
+        let searched = self.machine.searched.lock();
+        let mut searched = searched.unwrap_or_else(PoisonError::into_inner);
+        if searched.len() >= SEARCHES_MAX {
+            searched.clear();
+        }
+        searched.insert(roots.all().to_vec(), is_whole);
+    }
+
+    /// Looks at what commands may have done whose supervisor was killed. The next command in those
+    /// directories tells the user. Gives a line for each thing, for the log. Blocks.
+    pub fn recover(&self) -> Vec<String> {
+        let Some(snapshots) = &self.machine.snapshots else {
+            return Vec::new();
+        };
+        let found = journal::recover(snapshots);
+        let told = found.iter().flat_map(|one| one.told.iter().cloned());
+        let told = told.collect();
+        let recoveries = self.machine.recoveries.lock();
+        let mut recoveries = recoveries.unwrap_or_else(PoisonError::into_inner);
+        recoveries.extend(found);
+        recoveries.truncate(SNAPSHOTS_MAX);
+        told
+    }
+
+    /// Takes what a session in `roots` is to be told of such commands.
+    fn take_notes(&self, roots: &[PathBuf]) -> Vec<String> {
+        let recoveries = self.machine.recoveries.lock();
+        let mut recoveries = recoveries.unwrap_or_else(PoisonError::into_inner);
+        let is_here = |recovery: &mut Recovery| recovery.is_about(roots);
+        let here = recoveries.extract_if(.., is_here);
+        here.flat_map(|recovery| recovery.told).collect()
+    }
+
+    async fn cage_of(
+        &self,
+        layer: Layer,
+        roots: Option<&Roots>,
+        grants: Grants,
+    ) -> io::Result<Cage> {
+        let (this, session) = (self.clone(), roots.cloned());
         // Looking around on a disk blocks.
         let found = tokio::task::spawn_blocking(move || {
-            let (environment, settings) = (&this.machine.environment, &this.settings);
-            let value = |name: &str| environment.iter().find(|(known, _)| known == name);
-            let names = ["PATH"].iter().chain(tool_chains::DIRECTORIES);
-            let tools = names.filter_map(|name| value(name));
-            let tools = tools.flat_map(|(_, value)| value.split(':').map(PathBuf::from));
-            let tools: Vec<PathBuf> = tools.filter(|path| path.is_absolute()).collect();
-            places::find(&Ground {
-                roots: roots.as_ref().map_or(&[], Roots::directories),
-                hidden: roots.as_ref().map_or(&[], Roots::hidden),
-                home: value("HOME").map(|(_, home)| Path::new(home)),
-                is_guest: this.is_guest,
-                tools: &tools,
-                read: &settings.read,
-                write: &settings.write,
-                hide: &settings.hide,
-                network,
-            })
+            // First: what a killed command left must not be taken for what was there.
+            this.recover();
+            let places = this.places(session.as_ref(), grants);
+            let notes = this.take_notes(&places.area.roots);
+            let all = session.as_ref().map_or(&[][..], Roots::all);
+            let held = held::hold(&places, all).map_err(io::Error::other)?;
+            Ok::<_, io::Error>((places, held, notes))
         });
-        Some(Cage {
+        let (places, held, notes) = found.await.map_err(io::Error::other)??;
+        if let Some(roots) = roots {
+            self.note_search(roots, places.is_searched);
+        }
+        Ok(Cage {
             layer,
-            places: found.await.ok()?,
-            network,
+            places,
+            held,
+            network: grants.network || self.settings.network,
             bounds: self.machine.bounds,
+            may_make_repositories: grants.repositories,
+            snapshots: self.machine.snapshots.clone(),
+            notes,
+        })
+    }
+
+    /// What a command sees of the disk. Blocks.
+    fn places(&self, roots: Option<&Roots>, grants: Grants) -> Places {
+        let (environment, settings) = (&self.machine.environment, &self.settings);
+        let value = |name: &str| environment.iter().find(|(known, _)| known == name);
+        let names = ["PATH"].iter().chain(tool_chains::DIRECTORIES);
+        let tools = names.filter_map(|name| value(name));
+        let tools = tools.flat_map(|(_, value)| value.split(':').map(PathBuf::from));
+        let tools: Vec<PathBuf> = tools.filter(|path| path.is_absolute()).collect();
+        places::find(&Ground {
+            roots: roots.map_or(&[], Roots::all),
+            hidden: roots.map_or(&[], Roots::hidden),
+            home: value("HOME").map(|(_, home)| Path::new(home)),
+            is_guest: self.is_guest,
+            tools: &tools,
+            read: &settings.read,
+            write: &settings.write,
+            hide: &settings.hide,
+            network: grants.network || settings.network,
+            makes_repositories: grants.repositories,
         })
     }
 
     async fn try_all(&self) -> Found {
-        let Some(program) = self.bubblewrap() else {
-            return self
-                .try_landlock("bubblewrap is not installed".to_owned())
-                .await;
+        let program = match self.bubblewrap() {
+            Ok(program) => program,
+            Err(HelperError::Missing(_)) => {
+                let why = "bubblewrap is not installed".to_owned();
+                return self.try_landlock(why).await;
+            }
+            Err(refused @ HelperError::Refused { .. }) => {
+                return self.try_landlock(refused.to_string()).await;
+            }
         };
         let layer = Layer::Bubblewrap {
             program: program.clone(),
@@ -216,18 +337,18 @@ impl Sandbox {
         }
     }
 
-    /// Where bubblewrap is, by the search path of commands.
-    fn bubblewrap(&self) -> Option<PathBuf> {
-        let path = self.machine.environment.iter();
-        let path = path.filter(|(name, _)| name == "PATH");
-        let directories = path.flat_map(|(_, path)| path.split(':'));
-        let mut programs = directories.map(|directory| Path::new(directory).join("bwrap"));
-        programs.find(|program| program.is_absolute() && program.is_file())
+    /// Where bubblewrap is, by the search path of commands; only the system's own counts.
+    fn bubblewrap(&self) -> Result<PathBuf, HelperError> {
+        let mut variables = self.machine.environment.iter();
+        let path = variables.find(|(name, _)| name == "PATH");
+        let path = path.map_or("", |(_, path)| path);
+        helpers::find("bwrap", path, Trust::System)
     }
 
     /// Runs a command that does nothing; says why if that fails.
     async fn attempt(&self, layer: Layer) -> Result<(), String> {
         let cage = self.cage_of(layer, None, Grants::default()).await;
+        let cage = cage.map_err(|error| error.to_string())?;
         let cwd = top().map_err(|error| error.to_string())?;
         let ordered = Ordered {
             command: "exit 0",
@@ -236,7 +357,7 @@ impl Sandbox {
             program: &self.machine.program,
             supervisor: &[super::supervisor::ARGUMENT.to_owned()],
             time_max: SANDBOX_PROBE_WAIT,
-            cage: cage.as_ref(),
+            cage: Some(&cage),
         };
         let mut printed = Vec::new();
         let mut sink = |more: &[u8]| {
@@ -257,6 +378,13 @@ impl Sandbox {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Where the settings let commands write, no program may be run from without a sandbox.
+fn note_writable(settings: &SandboxSettings) {
+    let paths = settings.write.iter();
+    let real = paths.clone().filter_map(|path| path.canonicalize().ok());
+    helpers::note_paths(real.chain(paths.cloned()));
 }
 
 fn top() -> io::Result<OwnedFd> {

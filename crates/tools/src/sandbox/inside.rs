@@ -9,13 +9,16 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{ExitCode, Stdio};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
 use super::cage::Bounds;
 use super::filter::{self, Sockets};
+use super::held::{self, Held, OpenPlaces};
 use super::ruleset::Rules;
+use crate::roots::DirectoryId;
 
 /// What makes this program step inside; one more argument says how.
 pub(super) const ARGUMENT: &str = "enter-sandbox";
@@ -30,6 +33,8 @@ pub(super) struct Entry {
     pub(super) programs: Vec<String>,
     /// Whether it has the input that we have, or none.
     pub(super) is_spoken_to: bool,
+    /// The directory that it begins in; `None` for one that is made for the sandbox.
+    pub(super) cwd: Option<DirectoryId>,
     /// What may be opened.
     pub(super) rules: Rules,
     /// Whether the network was granted.
@@ -42,7 +47,13 @@ pub(super) struct Entry {
 #[must_use]
 pub(super) fn take_over(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let entry = arguments.next().unwrap_or_default();
-    let Err(error) = enter(&entry.to_string_lossy(), &arguments.collect::<Vec<_>>());
+    let Err(error) = held::from_arguments(&mut arguments).and_then(|held| {
+        enter(
+            &entry.to_string_lossy(),
+            &held,
+            &arguments.collect::<Vec<_>>(),
+        )
+    });
     complain(&error);
     ExitCode::from(NOT_BEGUN)
 }
@@ -55,18 +66,35 @@ fn complain(error: &io::Error) {
     eprintln!("[the sandbox could not be entered: {error}]");
 }
 
-fn enter(entry: &str, arguments: &[OsString]) -> io::Result<Infallible> {
+fn enter(entry: &str, held: &[Held], arguments: &[OsString]) -> io::Result<Infallible> {
     let entry: Entry = serde_json::from_str(entry)?;
+    let places = OpenPlaces::open(held, entry.rules.is_alone)?;
+    if let Some(cwd) = entry.cwd {
+        check_cwd(cwd)?;
+    }
     bound(&entry.bounds)?;
     give_up_capabilities()?;
     rustix::thread::set_no_new_privs(true)?;
-    entry.rules.apply()?;
+    entry.rules.apply(&places)?;
+    drop(places);
     filter::apply(match (entry.rules.is_alone, entry.network) {
         (false, _) => Sockets::Usual,
         (true, true) => Sockets::NetworkOnly,
         (true, false) => Sockets::PairsOnly,
     })?;
     become_one_of(&entry, arguments)
+}
+
+/// Bubblewrap goes there by path.
+fn check_cwd(expected: DirectoryId) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = rustix::fs::open(".", flags, Mode::empty())?;
+    if DirectoryId::of(&own)? == expected {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        "the command's directory is not the one that was checked; try again",
+    ))
 }
 
 fn bound(bounds: &Bounds) -> io::Result<()> {

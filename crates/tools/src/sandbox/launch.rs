@@ -1,20 +1,24 @@
 //! Starting a command in its cage: the supervisor's side.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
 use super::bubblewrap::{self, SCRATCH};
 use super::cage::{Bounds, Cage, Layer};
+use super::held::{self, Held};
 use super::inside::{self, Entry};
+use super::journal::{self, Written};
 use super::places::without;
-use super::put_back::Remembered;
+use super::put_back::Snapshot;
 use super::ruleset::Rules;
 use super::{OURSELVES, tree};
+use crate::roots::DirectoryId;
 
 /// What commands are written for, and what does where that is not there.
 const SHELLS: [&str; 2] = ["bash", "sh"];
@@ -36,8 +40,50 @@ pub(super) struct Caged {
     pub(super) stands_outside: bool,
     /// Removed with it.
     pub(super) _scratch: Option<Scratch>,
-    /// What is put back after it.
+    /// What is looked at after it.
     pub(super) remembered: Option<Remembered>,
+}
+
+/// The protected files as they were before a command.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    snapshot: Snapshot,
+    written: Option<Arc<Written>>,
+}
+
+impl Remembered {
+    /// Looks at what must not change, and writes it down. Says what the user should know.
+    ///
+    /// # Errors
+    /// If it cannot be written down: after a crash nobody would know what to look at.
+    fn of(cage: &Cage, is_program: bool) -> io::Result<Self> {
+        for note in &cage.notes {
+            // Where the command prints.
+            let _ = writeln!(io::stderr(), "{note}");
+        }
+        let snapshot = Snapshot::of(cage, is_program);
+        let directory = cage.snapshots.as_ref();
+        let written = directory.map(|directory| Written::new(directory, &snapshot));
+        let written = written.transpose()?.map(Arc::new);
+        if let Some(written) = written.clone() {
+            std::thread::spawn(move || {
+                loop {
+                    std::thread::sleep(journal::TOUCH_EVERY);
+                    written.touch();
+                }
+            });
+        }
+        Ok(Self { snapshot, written })
+    }
+
+    /// Undoes what the command did to protected files. Says, a line each, what the user should know.
+    pub(super) fn settle(&self) -> Vec<String> {
+        let told = self.snapshot.settle(None);
+        if let Some(written) = &self.written {
+            written.remove();
+        }
+        told
+    }
 }
 
 impl Caged {
@@ -65,18 +111,24 @@ pub(super) enum Wanted<'a> {
 /// # Errors
 /// If it cannot be started.
 pub(super) fn start(cage: &Cage, wanted: &Wanted<'_>) -> io::Result<Caged> {
+    let (at, own) = (std::env::current_dir()?, own_directory()?);
+    let has_roots = !cage.places.area.roots.is_empty();
+    let remembered = has_roots.then(|| Remembered::of(cage, wanted.is_spoken_to()));
+    let remembered = remembered.transpose()?;
     match &cage.layer {
         Layer::Bubblewrap { program } => {
             let entry = Entry {
                 programs: wanted.programs(),
                 is_spoken_to: wanted.is_spoken_to(),
+                // Above the roots there are only directories of the sandbox's own.
+                cwd: cage.held.iter().any(|held| held.covers(&at)).then_some(own),
                 rules: rules_inside(cage),
                 network: cage.network,
                 bounds: cage.bounds,
             };
             // Ourselves, wherever we are, and whatever is there by now.
             let ourselves = own_program()?;
-            let (at, input, _open) = match wanted {
+            let (number, input, _open) = match wanted {
                 Wanted::Command(_) => (0, Stdio::from(ourselves), None),
                 // Its input is taken. This one stays open in it, for nothing but to be run.
                 Wanted::Program(_) => {
@@ -86,20 +138,21 @@ pub(super) fn start(cage: &Cage, wanted: &Wanted<'_>) -> io::Result<Caged> {
             };
             let mut outer = new_command(program);
             outer
-                .args(bubblewrap::arguments(cage, &std::env::current_dir()?))
-                .arg(format!("/proc/self/fd/{at}"))
+                .args(bubblewrap::arguments(cage, &at))
+                .arg(format!("/proc/self/fd/{number}"))
                 .env("TMPDIR", SCRATCH);
             Ok(Caged {
                 stands_outside: true,
-                ..Caged::free(spawn(outer, &entry, wanted, input)?)
+                remembered,
+                ..Caged::free(spawn(outer, (&entry, &cage.held), wanted, input)?)
             })
         }
         Layer::Landlock => {
             let scratch = Scratch::new()?;
-            let remembered = Remembered::of(&cage.places);
             let entry = Entry {
                 programs: wanted.programs(),
                 is_spoken_to: wanted.is_spoken_to(),
+                cwd: Some(own),
                 rules: rules_alone(cage, &scratch.path),
                 network: cage.network,
                 bounds: Bounds {
@@ -116,8 +169,8 @@ pub(super) fn start(cage: &Cage, wanted: &Wanted<'_>) -> io::Result<Caged> {
             };
             Ok(Caged {
                 _scratch: Some(scratch),
-                remembered: Some(remembered),
-                ..Caged::free(spawn(outer, &entry, wanted, input)?)
+                remembered,
+                ..Caged::free(spawn(outer, (&entry, &cage.held), wanted, input)?)
             })
         }
     }
@@ -167,7 +220,12 @@ fn rules_alone(cage: &Cage, scratch: &Path) -> Rules {
     let mut read: Vec<PathBuf> = places.see.iter().flat_map(apart).collect();
     read.push(PathBuf::from("/proc"));
     let mut write: Vec<PathBuf> = places.change.iter().flat_map(apart).collect();
-    write.push(scratch.to_owned());
+    // Rules follow no links, and a temporary directory may lie behind one.
+    write.push(
+        scratch
+            .canonicalize()
+            .unwrap_or_else(|_| scratch.to_owned()),
+    );
     Rules {
         read,
         write,
@@ -183,7 +241,7 @@ fn new_command(program: &Path) -> Command {
 
 fn spawn(
     mut outer: Command,
-    entry: &Entry,
+    (entry, held): (&Entry, &[Held]),
     wanted: &Wanted<'_>,
     input: Stdio,
 ) -> io::Result<Child> {
@@ -191,6 +249,7 @@ fn spawn(
     outer
         .arg(inside::ARGUMENT)
         .arg(serde_json::to_string(entry)?)
+        .args(held::to_arguments(held)?)
         .stdin(input)
         // A script that signals its own group does not mean us.
         .process_group(0);
@@ -202,6 +261,12 @@ fn spawn(
         Wanted::Program(words) => outer.args(words.iter().skip(1)),
     };
     outer.spawn()
+}
+
+/// Which directory this process is in: it came here by a descriptor.
+fn own_directory() -> io::Result<DirectoryId> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    DirectoryId::of(&rustix::fs::open(".", flags, Mode::empty())?)
 }
 
 /// Enough of this program to run it.

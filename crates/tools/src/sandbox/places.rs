@@ -4,7 +4,7 @@
 //! others (`/home`, `/root`) and known secrets; of the person's home what [`Home`] tells. On top come
 //! the session's roots, which can be changed. What is hidden stays so whatever else is said.
 
-mod git;
+mod kept;
 mod sockets;
 
 use std::path::{Component, Path, PathBuf};
@@ -12,6 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use super::bubblewrap::SCRATCH;
 use super::cage::{Places, Shown};
 use super::home::{CARGO_SECRETS, Home, names_in};
+use crate::helpers::leads_through_writable;
+use crate::hidden;
+use crate::roots::Root;
 
 /// Directories at the top that are not shown, or made anew.
 const NOT_SHOWN: &[&str] = &[
@@ -58,7 +61,7 @@ const LINKS_MAX: usize = 40;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ground<'a> {
     /// The session's directories.
-    pub(super) roots: &'a [PathBuf],
+    pub(super) roots: &'a [Root],
     /// What nobody may see.
     pub(super) hidden: &'a [PathBuf],
     /// The person's home.
@@ -75,14 +78,17 @@ pub(super) struct Ground<'a> {
     pub(super) hide: &'a [PathBuf],
     /// Whether names are resolved and addresses reached.
     pub(super) network: bool,
+    /// Whether the command may make git repositories.
+    pub(super) makes_repositories: bool,
 }
 
 /// Looks around on the disk. Blocks.
 pub(super) fn find(ground: &Ground<'_>) -> Places {
-    let hidden = ground.hidden.iter().chain(ground.hide);
+    let hidden: Vec<PathBuf> = ground.hidden.iter().chain(ground.hide).cloned().collect();
+    let hidden = hidden::locations(&hidden);
     let mut finder = Finder {
         home: ground.home.and_then(real),
-        hidden: hidden.filter_map(|path| real(path)).collect(),
+        hidden: hidden.iter().filter_map(|path| real(path)).collect(),
         places: Places::default(),
     };
     finder.system(ground.network);
@@ -92,15 +98,25 @@ pub(super) fn find(ground: &Ground<'_>) -> Places {
         (false, true) => Plain::Changed,
         (false, false) => Plain::Seen,
     });
+    finder.protect(ground.makes_repositories);
+    let roots = finder.places.change.clone();
     finder.tools(ground.tools);
     // Once all names are known under which it could be seen.
     for path in &hidden {
         finder.mask(path);
     }
-    for path in ground.read {
+    for path in ground
+        .read
+        .iter()
+        .filter(|path| !leads_through_writable(path))
+    {
         finder.see(path);
     }
-    for path in ground.write {
+    for path in ground
+        .write
+        .iter()
+        .filter(|path| !leads_through_writable(path))
+    {
         finder.change(path);
     }
     let secrets = SYSTEM_SECRETS.iter().map(Path::new);
@@ -113,6 +129,7 @@ pub(super) fn find(ground: &Ground<'_>) -> Places {
             finder.mask(&socket);
         }
     }
+    finder.hold_hidden(&roots);
     finder.places
 }
 
@@ -171,10 +188,14 @@ impl Finder {
     }
 
     /// Says whether the home lies in one of the roots: then not all of it can be changed.
-    fn roots(&mut self, roots: &[PathBuf]) -> bool {
+    fn roots(&mut self, roots: &[Root]) -> bool {
         let mut covers_home = false;
         for root in roots {
-            let Some(found) = real(root) else { continue };
+            // What was replaced is not shown. A tool that works in it says so.
+            if root.verify().is_err() {
+                continue;
+            }
+            let found = root.real().to_owned();
             let home = self.home.as_ref();
             if found == Path::new("/") || home.is_some_and(|home| home.starts_with(&found)) {
                 covers_home = true;
@@ -184,10 +205,9 @@ impl Finder {
                 continue;
             }
             // Under the name that was given, and the one that programs find out.
-            let given = Some(root).filter(|root| **root != found);
-            for at in given.into_iter().chain([&found]) {
+            let given = Some(root.path()).filter(|path| *path != found);
+            for at in given.into_iter().chain([&*found]) {
                 self.places.change.push(shown(at, &found));
-                git::protect(at, &mut self.places);
             }
         }
         covers_home
@@ -204,8 +224,11 @@ impl Finder {
             needed,
             hidden,
         } = Home::look(&path);
-        for path in &plain {
+        // A link that a session put there would show what it leads to.
+        let plain = plain.iter().filter(|path| !leads_through_writable(path));
+        for path in plain {
             match plainly {
+                Plain::Changed if path.is_symlink() => {}
                 Plain::Changed => self.change(path),
                 Plain::Seen => self.see(path),
                 Plain::NotShown => {}
@@ -219,6 +242,10 @@ impl Finder {
 
     fn tools(&mut self, tools: &[PathBuf]) {
         for path in tools {
+            // It leads wherever a session wants: what lies in a root is there anyway.
+            if leads_through_writable(path) {
+                continue;
+            }
             let Some(found) = real(path).filter(|found| found.is_dir()) else {
                 continue;
             };
@@ -338,7 +365,7 @@ fn names_on_the_way(path: &Path) -> Vec<PathBuf> {
 }
 
 /// `path` without `.` and `..`, as it is spelled.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

@@ -1,13 +1,17 @@
 //! What Landlock lets a command open.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
-    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
+
+use super::held::OpenPlaces;
 
 /// The newest that we have tried. Older kernels keep what they know of it.
 const NEWEST: ABI = ABI::V7;
@@ -33,7 +37,7 @@ impl Rules {
     ///
     /// # Errors
     /// If the kernel cannot do what is needed.
-    pub(super) fn apply(&self) -> io::Result<()> {
+    pub(super) fn apply(&self, places: &OpenPlaces) -> io::Result<()> {
         let everything = AccessFs::from_all(NEWEST);
         let mut ruleset = Ruleset::default();
         if self.is_alone {
@@ -56,7 +60,7 @@ impl Rules {
             (&self.devices, using),
         ] {
             for path in paths {
-                created = allow(created, path, access)?;
+                created = allow(created, places.find(path), access)?;
             }
         }
         let status = created.restrict_self().map_err(io::Error::other)?;
@@ -67,17 +71,18 @@ impl Rules {
     }
 }
 
-/// Adds one path; one that is gone needs no rule.
+/// Adds one path; one that is gone, or became a link, needs no rule.
 fn allow(
     created: RulesetCreated,
-    path: &Path,
+    opened: io::Result<OwnedFd>,
     access: BitFlags<AccessFs>,
 ) -> io::Result<RulesetCreated> {
-    let Ok(file) = PathFd::new(path) else {
+    let Ok(file) = opened else {
         return Ok(created);
     };
+    let mode = rustix::fs::fstat(&file)?.st_mode;
     // A right about directories cannot be given on a file.
-    let access = match path.is_dir() {
+    let access = match FileType::from_raw_mode(mode).is_dir() {
         true => access,
         false => access & AccessFs::from_file(NEWEST),
     };

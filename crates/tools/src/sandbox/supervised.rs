@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use domain::limits::{COMMAND_STOP_WAIT, PROCESS_DRAIN_WAIT};
+use domain::limits::{COMMAND_STOP_WAIT, PROCESS_DRAIN_WAIT, PROTECTED_SETTLE_WAIT};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -140,7 +140,9 @@ impl Running {
                         let _ = self.supervisor.start_kill();
                         return false;
                     }
-                    deadline.as_mut().reset(tokio::time::Instant::now() + COMMAND_STOP_WAIT);
+                    // It has to end the command, and to look at protected files then.
+                    let wait = COMMAND_STOP_WAIT + PROTECTED_SETTLE_WAIT;
+                    deadline.as_mut().reset(tokio::time::Instant::now() + wait);
                 }
             }
         }

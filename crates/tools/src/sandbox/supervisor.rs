@@ -9,6 +9,7 @@
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -19,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cage::Cage;
 use super::control_group::{ControlGroup, Left};
-use super::launch::{self, Caged};
-use super::put_back::Remembered;
+use super::launch::{self, Caged, Remembered};
 use super::{inside, tree};
+use crate::helpers::{self, Trust};
 
 /// What makes this program a supervisor.
 pub const ARGUMENT: &str = "supervise-command";
@@ -195,7 +196,7 @@ fn see_to_the_end(own: Pid, caged: &Caged, nobody_cares: impl FnOnce() + Send + 
             Err(_) => break,
         }
     }
-    for line in caged.remembered.iter().flat_map(Remembered::put_back) {
+    for line in caged.remembered.iter().flat_map(Remembered::settle) {
         // Where the command printed; whoever reads that should know.
         let _ = writeln!(io::stderr(), "{line}");
     }
@@ -223,17 +224,16 @@ fn start(order: &Order) -> io::Result<Caged> {
     if let Some(cage) = &order.cage {
         return launch::start(cage, &launch::Wanted::Command(&order.command));
     }
-    let child = match shell("bash", &order.command) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => shell("sh", &order.command),
-        started => started,
-    };
-    child.map(Caged::free)
+    // A project may have put another `bash` into the search path.
+    let bash = helpers::find("bash", helpers::SYSTEM_PATH, Trust::System);
+    let program = bash.unwrap_or_else(|_| PathBuf::from(super::SHELL));
+    shell(&program, &order.command).map(Caged::free)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]
-fn shell(name: &str, command: &str) -> io::Result<Child> {
+fn shell(program: &Path, command: &str) -> io::Result<Child> {
     let output = || Ok::<_, io::Error>(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
-    std::process::Command::new(name)
+    std::process::Command::new(program)
         .args(["-c", command])
         // A script that signals its own group does not mean us.
         .process_group(0)

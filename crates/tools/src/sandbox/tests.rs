@@ -1,16 +1,20 @@
 //! Stories of processes that end, and of those that would rather not.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
 use super::{Exit, Finished, Job, run};
+
+static TOP: std::sync::LazyLock<std::fs::File> =
+    std::sync::LazyLock::new(|| std::fs::File::open("/").unwrap());
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn job(command: &str) -> Job<'_> {
     Job {
         command,
-        cwd: Path::new("/"),
+        cwd: TOP.as_fd(),
         environment: &[],
         input: Vec::new(),
         time_max: 20 * SECOND,
@@ -76,8 +80,9 @@ async fn a_job_sees_only_the_variables_it_is_given() {
 #[tokio::test]
 async fn time_that_is_up_ends_the_whole_group() {
     let place = tempfile::tempdir().unwrap();
+    let directory = std::fs::File::open(place.path()).unwrap();
     let asked = Job {
-        cwd: place.path(),
+        cwd: directory.as_fd(),
         environment: &[("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
         time_max: Duration::from_millis(300),
         ..job("trap '' TERM; sleep 100 & echo $! > child; wait")
@@ -100,8 +105,9 @@ async fn a_job_that_prints_without_end_is_stopped() {
 #[tokio::test]
 async fn what_a_job_leaves_behind_neither_holds_it_up_nor_stays() {
     let place = tempfile::tempdir().unwrap();
+    let directory = std::fs::File::open(place.path()).unwrap();
     let asked = Job {
-        cwd: place.path(),
+        cwd: directory.as_fd(),
         environment: &[("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
         ..job("sleep 100 & echo $! > child; echo done")
     };
@@ -116,10 +122,11 @@ async fn what_a_job_leaves_behind_neither_holds_it_up_nor_stays() {
 #[tokio::test]
 async fn nobody_waiting_ends_the_whole_group() {
     let place = tempfile::tempdir().unwrap();
+    let directory = std::fs::File::open(place.path()).unwrap();
     let child = place.path().join("child");
     let environment = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())];
     let asked = Job {
-        cwd: place.path(),
+        cwd: directory.as_fd(),
         environment: &environment,
         ..job("sleep 100 & echo $! > part; mv part child; wait")
     };

@@ -59,7 +59,7 @@ fn tell(what: &str, id: Pid) {
 #[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]
 fn hire() -> io::Result<ChildStdin> {
     use std::os::unix::process::CommandExt as _;
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = std::process::Command::new(super::SHELL);
     shell
         .args(["-c", SCRIPT])
         // It must not keep a directory busy.

@@ -10,12 +10,17 @@ use domain::limits::PROGRESS_EVERY;
 use serde_json::Value;
 
 use super::super::{Outcome, Running, RunsCommands, Tool as _, parse_input};
-use super::{Bash, Input, with_note};
+use super::{Bash, Input, timed_out, with_note};
 use crate::output::Output;
 use crate::progress::Place;
+use crate::protected::makes_repository;
 use crate::roots::PathError;
-use crate::sandbox::{Exit, Ordered, supervise};
+use crate::sandbox::{Cage, Exit, Grants, Ordered, supervise};
 use crate::shell::ShellCall;
+
+/// The directories grew between the permission request and the run.
+const BEYOND_SEARCH: &str = "The command was not run: the session's directories have become too large \
+    to find every git repository in them. Call it again; the user is then asked about it.";
 
 impl RunsCommands for Bash {
     fn run(&self, input: Value, call: ShellCall) -> Running {
@@ -40,7 +45,22 @@ async fn run(input: &Input, call: &ShellCall) -> Outcome {
             return Outcome::failed(format!("The command cannot run in {cwd}: {error}."));
         }
     };
-    let cage = call.shell.cage(&call.roots, call.grants).await;
+    let grants = Grants {
+        // Whether it may was asked when the call was judged.
+        repositories: makes_repository(&input.command),
+        ..call.grants
+    };
+    let was_searched = call.shell.was_searched(&call.roots);
+    let cage = match call.shell.cage(&call.roots, grants).await {
+        Ok(cage) => cage,
+        Err(error) => {
+            return Outcome::failed(format!("The command was not started: {error}."));
+        }
+    };
+    let is_searched = cage.as_ref().is_none_or(Cage::is_searched);
+    if !is_searched && was_searched != Some(false) {
+        return Outcome::failed(BEYOND_SEARCH);
+    }
     let ordered = Ordered {
         command: &input.command,
         cwd: cwd.as_fd(),
@@ -81,7 +101,7 @@ fn outcome(exit: Exit, input: &Input, printed: &str) -> Outcome {
         Exit::Code(0) => return Outcome::completed(printed),
         Exit::Code(code) => format!("[exit code {code}]"),
         Exit::Signal(signal) => format!("[ended by signal {signal}]"),
-        Exit::TimedOut => format!("[stopped after {} s]", input.time_max().as_secs_f64()),
+        Exit::TimedOut => timed_out(input.time_max()),
         Exit::TooLong => "[stopped: it printed too much]".to_owned(),
     };
     Outcome::failed(with_note(printed, &note))

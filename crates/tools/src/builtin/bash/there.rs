@@ -7,7 +7,7 @@ use domain::limits::{TOOL_RESULT_BYTES_MAX, TOOL_RESULT_LINES_MAX};
 use serde_json::Value;
 
 use super::super::{Outcome, Running, RunsThere, There, Tool as _, parse_input};
-use super::{Bash, Input, with_note};
+use super::{Bash, Input, timed_out, with_note};
 use crate::client_side::{
     ClientError, ClientSide, TerminalCommand, TerminalExit, TerminalId, TerminalOutput,
 };
@@ -114,7 +114,7 @@ impl Drop for Terminal {
 fn outcome(ended: Option<&TerminalExit>, time_max: Duration, output: &TerminalOutput) -> Outcome {
     let printed = newest_part(output);
     let note = match ended {
-        None => format!("[stopped after {} s]", time_max.as_secs_f64()),
+        None => timed_out(time_max),
         Some(exit) => match (exit.code, &exit.signal) {
             (Some(0), None) if printed.is_empty() => "[no output]".to_owned(),
             (Some(0), None) => return Outcome::completed(printed),

@@ -56,7 +56,14 @@ pub(super) fn replace(
     }
     let found: Vec<usize> = text.match_indices(old).map(|(at, _)| at).collect();
     match (&found[..], places) {
-        ([], _) => loosely(text, old, new),
+        ([], _) => match without_numbers(old) {
+            // Copied from what `read` shows, with the numbers of the lines.
+            Some(old) => {
+                let new = without_numbers(new).unwrap_or_else(|| new.to_owned());
+                replace(text, &old, &new, places)
+            }
+            None => loosely(text, old, new),
+        },
         ([at], _) => Ok(Replaced {
             text: text.replace(old, new),
             places: 1,
@@ -71,6 +78,23 @@ pub(super) fn replace(
         }),
         ([..], Places::One) => Err(NotReplaced::Ambiguous(found.len())),
     }
+}
+
+/// Lines without the numbers that `read` puts before them, if all of them have one and the numbers
+/// count up.
+fn without_numbers(text: &str) -> Option<String> {
+    let mut expected = None;
+    let mut bare = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (number, rest) = line.trim_start_matches(' ').split_once(['\t', '→', '|'])?;
+        let number: u64 = number.trim().parse().ok()?;
+        if expected.is_some_and(|expected| expected != number) {
+            return None;
+        }
+        expected = number.checked_add(1);
+        bare.push_str(rest);
+    }
+    expected.map(|_| bare)
 }
 
 /// Replaces the only run of lines that is `old` but for the space around each.
@@ -185,6 +209,19 @@ mod tests {
             one(twice, "a  ", "b"),
             Err(NotReplaced::LooselyAmbiguous(2))
         );
+    }
+
+    #[test]
+    fn numbers_of_lines_that_were_copied_are_left_out() {
+        let text = "a\n  b\nc\n";
+        assert_eq!(
+            one(text, "2\t  b\n3\tc", "2\t  x\n3\ty"),
+            Ok("a\n  x\ny\n".to_owned())
+        );
+        assert_eq!(one(text, "     2→  b", "  x"), Ok("a\n  x\nc\n".to_owned()));
+        // What stands there exactly comes first, and numbers that do not count up are text.
+        assert_eq!(one("2\tb\n", "2\tb", "2\tc"), Ok("2\tc\n".to_owned()));
+        assert_eq!(one(text, "2\t  b\n7\tc", "x"), Err(NotReplaced::NotFound));
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn f_39_a_file_that_was_not_read_or_has_changed_since_is_not_edited() {
 fn f_39_a_part_that_was_read_is_enough_until_the_file_changes() {
     let place = Place::with(&[("a.txt", "one\ntwo\n")]);
     let outcome = place.run("read", json!({"path": "a.txt", "offset": 2, "limit": 1}));
-    assert_eq!(outcome.text, "two\n");
+    assert_eq!(outcome.text, "2\ttwo\n[lines 2–2 of 2]");
     place.put("a.txt", "one!\ntwo\n");
     refused(&place.edit("a.txt", "two", "2"), "has changed since");
 }
@@ -283,6 +283,23 @@ fn names_that_look_alike_are_different_files() {
 }
 
 #[test]
+fn an_edit_of_an_unread_file_shows_it_and_then_works() {
+    let place = Place::with(&[("a.txt", "one\ntwo\n")]);
+    let mut outcome = place.edit("a.txt", "two", "2");
+    refused(&outcome, "was not read");
+    assert!(
+        !outcome.text.contains("one"),
+        "rules may keep it from being read"
+    );
+    let shown = outcome.unread.take().unwrap();
+    refused(&place.edit("a.txt", "two", "2"), "was not read");
+    assert!(shown.show().ends_with("\n1\tone\n2\ttwo\n"));
+    let outcome = place.edit("a.txt", "2\ttwo", "2\t2");
+    assert_eq!(outcome.status, ToolStatus::Completed, "{}", outcome.text);
+    assert_eq!(place.text("a.txt"), "one\n2\n");
+}
+
+#[test]
 fn images_are_for_people_and_other_data_for_nobody() {
     let place = Place::new();
     std::fs::write(place.path("a.png"), b"\x89PNG\r\n\x1a\n\0rest").unwrap();
@@ -311,14 +328,15 @@ fn very_long_lines_and_files_are_cut_and_say_where_to_go_on() {
     place.put("long", &format!("{}\n", "y".repeat(999)).repeat(1_000));
     let shown = place.run("read", json!({"path": "long"})).text;
     assert!(
-        shown.ends_with("\n[cut: read on from line 132]"),
+        shown.ends_with("\n[lines 1–130 of 1000; read on with offset 131]"),
         "{}",
         &shown[shown.len() - 50..]
     );
     let rest = place
         .run("read", json!({"path": "long", "offset": 132, "limit": 1}))
         .text;
-    assert_eq!(rest.len(), 1_000);
+    assert!(rest.starts_with("132\tyyy"), "{rest:.50}");
+    assert!(rest.ends_with("y\n[lines 132–132 of 1000; read on with offset 133]"));
 }
 
 const NOTEBOOK: &str = r#"{"cells": [{"cell_type": "code", "id": "a", "metadata": {}, "outputs": [],
@@ -331,7 +349,7 @@ fn a_cell_of_a_notebook_that_was_read_is_changed() {
     let input = json!({"path": "n.ipynb", "cellId": "a", "source": "2"});
     refused(&edit(input.clone()), "was not read");
     let text = place.run("read", json!({"path": "n.ipynb"})).text;
-    assert_eq!(text, "[cell a, code]\n1\n\n");
+    assert_eq!(text, "1\t[cell a, code]\n2\t1\n3\t\n");
     let shown = find("notebook_edit").unwrap().show(&input, &place.roots);
     assert_eq!(shown.content[0]["oldText"], "1");
     assert_eq!(shown.content[0]["newText"], "2");
@@ -350,7 +368,7 @@ fn a_cell_of_a_notebook_that_was_read_is_changed() {
         ToolStatus::Completed
     );
     let text = place.run("read", json!({"path": "n.ipynb"})).text;
-    assert!(text.ends_with(", markdown]\n# T\n\n"), "{text}");
+    assert!(text.ends_with(", markdown]\n2\t# T\n3\t\n"), "{text}");
     place.put("x.ipynb", "{}");
     place.read("x.ipynb");
     refused(

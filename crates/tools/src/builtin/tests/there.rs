@@ -121,7 +121,7 @@ async fn what_a_client_does_not_offer_runs_on_the_server() {
         ..Fake::default()
     };
     let (outcome, asked) = run(workspace.path(), client, "read", json!({"path": "a.txt"})).await;
-    assert_eq!(outcome.text, "one\ntwo\nthree\n");
+    assert_eq!(outcome.text, "1\tone\n2\ttwo\n3\tthree\n");
     assert!(asked.is_empty(), "{asked:?}");
 }
 
@@ -132,13 +132,20 @@ async fn a_read_asks_for_the_wanted_lines_and_one_more() {
     let path = root.join("a.txt").display().to_string();
     let input = json!({"path": "./sub/../a.txt", "offset": 2, "limit": 2});
     let (outcome, asked) = run(root, with_text("2\n3\n4\n"), "read", input).await;
-    assert_eq!(outcome, Outcome::completed("2\n3\n"));
+    assert_eq!(
+        outcome,
+        Outcome::completed("2\t2\n3\t3\n[lines 2–3; read on with offset 4]")
+    );
     assert_eq!(asked, [format!("read {path} Some(2) Some(3)")]);
 
     let long = "x\n".repeat(TOOL_RESULT_LINES_MAX + 1);
     let (outcome, asked) = run(root, with_text(&long), "read", json!({"path": path})).await;
-    assert!(outcome.text.ends_with("[cut: read on from line 2001]"));
-    assert_eq!(outcome.text.lines().count(), TOOL_RESULT_LINES_MAX + 2);
+    assert!(
+        outcome
+            .text
+            .ends_with("[lines 1–2000; read on with offset 2001]")
+    );
+    assert_eq!(outcome.text.lines().count(), TOOL_RESULT_LINES_MAX + 1);
     assert_eq!(asked, [format!("read {path} None Some(2001)")]);
 }
 
@@ -278,7 +285,7 @@ async fn how_a_command_ended_is_told() {
         (
             ended(Some(3), None),
             "no",
-            "no\n[exit code 3]",
+            "[exit code 3]\nno",
             ToolStatus::Failed,
         ),
         (
@@ -290,7 +297,7 @@ async fn how_a_command_ended_is_told() {
         (
             ended(None, None),
             "x\n",
-            "x\n[ended]",
+            "[ended]\nx\n",
             ToolStatus::Completed,
         ),
     ];
@@ -331,7 +338,10 @@ async fn a_command_that_takes_too_long_is_killed_and_what_it_printed_is_told() {
     };
     let input = json!({"command": "sleep 9", "timeoutMs": 1500, "cwd": "sub"});
     let (outcome, asked) = run(Path::new("/nowhere"), client, "bash", input).await;
-    assert_eq!(outcome, Outcome::failed("half\n[stopped after 1.5 s]"));
+    assert_eq!(
+        outcome,
+        Outcome::failed("[timed out: stopped after 1.5 s]\nhalf")
+    );
     assert_eq!(asked[0], "create bash -c sleep 9 in /nowhere/sub");
     assert_eq!(asked[2..], ["wait t", "kill t", "output t", "release t"]);
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::cage::Shown;
 use super::{Ground, find, without};
+use crate::roots::Root;
 
 /// A home with a project and a data directory in it.
 struct Scene {
@@ -43,6 +44,7 @@ impl Scene {
             write: &[],
             hide: &[],
             network: false,
+            makes_repositories: false,
         }
     }
 }
@@ -56,7 +58,7 @@ fn the_root_can_be_changed_the_rest_of_the_home_seen_and_secrets_neither() {
     let scene = Scene::new();
     let root = scene.path("home/work/src");
     let places = find(&Ground {
-        roots: std::slice::from_ref(&root),
+        roots: &[root.clone().into()],
         ..scene.ground()
     });
     assert!(holds(&places.change, &root));
@@ -79,7 +81,7 @@ fn a_home_that_is_the_root_stays_a_home() {
     let scene = Scene::new();
     let roots = [scene.path("home")];
     let places = find(&Ground {
-        roots: &roots,
+        roots: &roots.clone().map(Root::from),
         ..scene.ground()
     });
     assert!(holds(&places.change, &scene.path("home/work")));
@@ -100,7 +102,7 @@ fn what_is_hidden_stays_so_whatever_else_is_said() {
     let inside = [scene.path("home/data"), scene.path("home/work")];
     let hide = [scene.path("home/work/src")];
     let places = find(&Ground {
-        roots: &inside,
+        roots: &inside.clone().map(Root::from),
         read: &inside,
         write: &inside,
         hide: &hide,
@@ -131,25 +133,60 @@ fn a_repository_keeps_its_hooks_and_settings_also_where_there_are_none_yet() {
     let scene = Scene::new();
     let roots = [scene.path("home/work")];
     let git = roots[0].join(".git");
-    fs::create_dir_all(git.join("modules/lib/hooks")).unwrap();
-    for file in ["HEAD", "config", "modules/lib/config"] {
+    for directory in ["hooks", "objects", "refs"] {
+        fs::create_dir_all(git.join("modules/a/lib").join(directory)).unwrap();
+    }
+    for file in [
+        "HEAD",
+        "config",
+        "modules/a/lib/config",
+        "modules/a/lib/HEAD",
+    ] {
         fs::write(git.join(file), "").unwrap();
     }
     let places = find(&Ground {
-        roots: &roots,
+        roots: &roots.clone().map(Root::from),
         ..scene.ground()
     });
-    for kept in ["config", "modules/lib/config", "modules/lib/hooks"] {
+    for kept in ["config", "modules/a/lib/config", "modules/a/lib/hooks"] {
         assert!(places.keep.contains(&git.join(kept)), "{kept}");
     }
     assert!(places.keep_out.contains(&git.join("hooks")));
-    // A link could lead to what can be changed.
+    // What is mounted cannot be renamed.
+    for held in ["", "modules", "modules/a", "modules/a/lib"] {
+        let held = git.join(held);
+        assert!(places.hold.iter().any(|shown| shown.at == held), "{held:?}");
+    }
+    // A link is put back, and what it leads to is kept.
+    fs::create_dir(roots[0].join("hooks-of-mine")).unwrap();
     std::os::unix::fs::symlink("../hooks-of-mine", git.join("hooks")).unwrap();
     let places = find(&Ground {
-        roots: &roots,
+        roots: &roots.clone().map(Root::from),
         ..scene.ground()
     });
-    assert!(places.keep.contains(&git));
+    assert!(places.keep.contains(&roots[0].join("hooks-of-mine")));
+    let link = places
+        .protected
+        .iter()
+        .find(|file| file.path == git.join("hooks"));
+    assert!(link.is_some_and(|file| file.is_link));
+}
+
+#[test]
+fn directories_above_what_is_hidden_are_held() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.path("home/work/deep/down/secret")).unwrap();
+    let roots = [scene.path("home/work")];
+    let hide = [scene.path("home/work/deep/down/secret")];
+    let places = find(&Ground {
+        roots: &roots.clone().map(Root::from),
+        hide: &hide,
+        ..scene.ground()
+    });
+    for held in ["deep", "deep/down"] {
+        let held = roots[0].join(held);
+        assert!(places.hold.iter().any(|shown| shown.at == held), "{held:?}");
+    }
 }
 
 #[test]
@@ -204,4 +241,51 @@ fn a_link_to_a_tool_chain_shows_no_token_of_it() {
         let token = scene.path(name).join("credentials.toml");
         assert!(places.hide_files.contains(&token), "{name}");
     }
+}
+
+#[test]
+fn link_in_a_home_that_is_the_root_shows_nothing() {
+    let scene = Scene::new();
+    std::os::unix::fs::symlink(scene.path("home/.ssh"), scene.path("home/planted")).unwrap();
+    let places = find(&Ground {
+        roots: &[scene.path("home").into()],
+        ..scene.ground()
+    });
+    assert!(!holds(&places.change, &scene.path("home/planted")));
+    assert!(!holds(&places.see, &scene.path("home/planted")));
+}
+
+#[test]
+fn tool_chain_behind_a_link_in_a_root_shows_nothing() {
+    let scene = Scene::new();
+    let root = Root::from(scene.path("home/work"));
+    crate::helpers::note_writable(std::slice::from_ref(&root));
+    let link = scene.path("home/work/.venv");
+    std::os::unix::fs::symlink(scene.path("home/.ssh"), &link).unwrap();
+    let named = [link];
+    let places = find(&Ground {
+        roots: &[root],
+        tools: &named,
+        read: &named,
+        write: &named,
+        ..scene.ground()
+    });
+    let key = scene.path("home/.ssh");
+    let is_shown = |shown: &Shown| shown.real.starts_with(&key);
+    assert!(!places.see.iter().chain(&places.change).any(is_shown));
+}
+
+#[test]
+fn replaced_root_is_not_shown() {
+    let scene = Scene::new();
+    let root = Root::from(scene.path("home/work/src"));
+    fs::rename(scene.path("home/work/src"), scene.path("home/work/old")).unwrap();
+    std::os::unix::fs::symlink(scene.path("home/.ssh"), scene.path("home/work/src")).unwrap();
+    let places = find(&Ground {
+        roots: &[root],
+        ..scene.ground()
+    });
+    let key = scene.path("home/.ssh");
+    let is_shown = |shown: &Shown| shown.real.starts_with(&key);
+    assert!(!places.see.iter().chain(&places.change).any(is_shown));
 }

@@ -1,0 +1,324 @@
+//! Protected files: what other programs execute, or take settings from that name programs, as soon as
+//! they see it. This is the only list of them.
+//!
+//! A sandboxed command cannot change them ([`sandbox`](crate::sandbox) mounts them read-only, and sets
+//! aside the ones that a command made), and a file tool that would write one asks first in every mode
+//! but `bypass`. The guide shows [`FILES`] and [`GIT_FILES`]; a test compares them. See ADR 0035.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use domain::limits::PROTECTED_NAMES_MAX;
+
+use crate::touched::Real;
+
+/// A file or directory that is protected, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtectedFile {
+    /// Its name: in any directory for [`FILES`], in a repository's directory for [`GIT_FILES`]. A
+    /// slash at the end stands for a directory with all that is in it, `*` at the start for anything.
+    pub name: &'static str,
+    /// Which program does what with it.
+    pub reason: &'static str,
+    /// How a sandboxed command is kept from it.
+    pub keeping: Keeping,
+}
+
+/// How a sandboxed command is kept from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// It cannot be changed, and a new one is set aside.
+    Kept,
+    /// It can be changed, and is looked at afterwards.
+    Checked,
+    /// Not at all: only file tools ask.
+    Free,
+}
+
+const fn kept(name: &'static str, reason: &'static str) -> ProtectedFile {
+    ProtectedFile {
+        name,
+        reason,
+        keeping: Keeping::Kept,
+    }
+}
+
+/// Protected in any directory. Except for `.git`, directories named `node_modules` are left out:
+/// packages bring such files along, and nobody opens a package as a project.
+pub const FILES: &[ProtectedFile] = &[
+    kept(".git", "git reads the repository that it is or names"),
+    ProtectedFile {
+        name: ".gitmodules",
+        reason: "git takes addresses of submodules from it; it runs nothing that it names",
+        keeping: Keeping::Free,
+    },
+    kept(".githooks/", "a usual place for hooks that git runs"),
+    kept(".husky/", "hooks that git runs"),
+    kept(
+        ".pre-commit-config.yaml",
+        "names programs that the hook of pre-commit runs",
+    ),
+    kept(
+        "lefthook.yml",
+        "names programs that the hooks of Lefthook run",
+    ),
+    kept(
+        ".lefthook.yml",
+        "names programs that the hooks of Lefthook run",
+    ),
+    kept(".hg/hgrc", "names programs that Mercurial runs"),
+    kept(".jj/repo/config.toml", "names programs that Jujutsu runs"),
+    kept(".envrc", "direnv runs it when a shell enters the directory"),
+    kept(
+        "mise.toml",
+        "mise runs what it names when a shell enters the directory",
+    ),
+    kept(
+        ".mise.toml",
+        "mise runs what it names when a shell enters the directory",
+    ),
+    kept(
+        ".vscode/tasks.json",
+        "VS Code runs tasks when it opens the folder",
+    ),
+    kept(
+        ".vscode/settings.json",
+        "names programs that VS Code and its extensions run",
+    ),
+    kept(".vscode/launch.json", "names programs that VS Code runs"),
+    kept(".vscode/mcp.json", "names MCP servers that VS Code starts"),
+    kept("*.code-workspace", "holds settings and tasks of VS Code"),
+    kept(
+        ".idea/",
+        "names programs that JetBrains IDEs run, some when they open the project",
+    ),
+    kept(".zed/", "names programs and language servers that Zed runs"),
+    kept(".nvim.lua", "Neovim runs it in the directory"),
+    kept(".nvimrc", "Neovim runs it in the directory"),
+    kept(".exrc", "Vim and Neovim run it in the directory"),
+    kept(".dir-locals.el", "Emacs evaluates it in the directory"),
+    kept(
+        ".devcontainer/",
+        "names commands that run on this machine when a container is made",
+    ),
+    kept(
+        ".devcontainer.json",
+        "names commands that run on this machine when a container is made",
+    ),
+    kept("fastness.toml", "rules, hooks and MCP servers of Fastness"),
+    kept(".mcp.json", "names MCP servers that agents start"),
+    kept(
+        ".claude/",
+        "settings, hooks, agents and commands of Claude Code; Fastness reads agents from it",
+    ),
+    kept(".cursor/", "names hooks and MCP servers that Cursor runs"),
+    kept(
+        ".gemini/",
+        "names hooks and MCP servers that Gemini CLI runs",
+    ),
+    kept(".codex/", "names MCP servers that Codex runs"),
+    kept(".opencode/", "plugins that opencode runs"),
+    kept("opencode.json", "names MCP servers that opencode starts"),
+    kept(".roo/mcp.json", "names MCP servers that Roo Code starts"),
+    kept(
+        ".amazonq/",
+        "names hooks and MCP servers that Amazon Q runs",
+    ),
+    kept(".kiro/", "names hooks and MCP servers that Kiro runs"),
+    kept(".continue/", "names MCP servers that Continue starts"),
+    kept(".windsurf/", "names hooks that Windsurf runs"),
+];
+
+/// Protected in the directory of a repository: one that is called `.git`, or that git would take for one.
+pub const GIT_FILES: &[ProtectedFile] = &[
+    kept("config", "git reads settings from it, which name programs"),
+    kept(
+        "config.worktree",
+        "git reads settings from it, which name programs",
+    ),
+    kept(
+        "commondir",
+        "git reads settings and hooks from where it leads",
+    ),
+    kept("hooks/", "git runs what is in it"),
+    kept("info/attributes", "chooses programs that git runs on files"),
+    kept(
+        "objects/info/alternates",
+        "git reads objects from where it leads",
+    ),
+    kept("remotes/", "git reads addresses from it"),
+    kept("branches/", "git reads addresses from it"),
+    ProtectedFile {
+        name: "rebase-merge/git-rebase-todo",
+        reason: "git runs what its lines with `exec` name",
+        keeping: Keeping::Checked,
+    },
+];
+
+/// A file that is protected, as a permission request and a rule need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protection {
+    /// Which program does what with it.
+    pub reason: &'static str,
+    /// The part of the path that makes it so. An allow rule has to write it out.
+    pub part: String,
+}
+
+impl Protection {
+    /// Whether writing at `place` writes to a protected file. Blocks.
+    #[must_use]
+    pub fn of_place(place: &Real) -> Option<Self> {
+        let beneath = place.beneath.as_deref().unwrap_or(&place.absolute);
+        // The session may be inside a repository's directory.
+        let is_git = || place.absolute.iter().any(|name| name == ".git");
+        let git = || {
+            is_git()
+                .then(|| Self::of(Path::new(".git"), None))
+                .flatten()
+        };
+        Self::of(beneath, Some(&place.absolute)).or_else(git)
+    }
+
+    /// Whether writing to `path`, from one of the session's directories on, writes to a protected
+    /// file; `absolute` is where that is on this disk, if it is. Blocks.
+    fn of(path: &Path, absolute: Option<&Path>) -> Option<Self> {
+        let names: Vec<&OsStr> = path.iter().collect();
+        for start in 0..names.len() {
+            let found = FILES.iter().find(|file| file.is_at(&names[start..], true));
+            let Some(file) = found else { continue };
+            let is_package = names[..start].iter().any(|name| *name == PACKAGES);
+            if is_package && file.name != ".git" {
+                continue;
+            }
+            return Some(Self {
+                reason: file.reason,
+                part: names[start].to_string_lossy().into_owned(),
+            });
+        }
+        let inside = repository_around(absolute?)?;
+        Some(Self {
+            reason: "git takes the directory for a repository, and reads settings and hooks in it",
+            part: inside.file_name()?.to_string_lossy().into_owned(),
+        })
+    }
+}
+
+/// The directory of packages, in which only repositories are protected.
+pub(crate) const PACKAGES: &str = "node_modules";
+
+impl ProtectedFile {
+    /// The names it is made of.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &'static str> {
+        self.name.split('/').filter(|part| !part.is_empty())
+    }
+
+    /// Whether it is a directory with all that is in it.
+    pub(crate) fn is_tree(&self) -> bool {
+        self.name.ends_with('/')
+    }
+
+    /// Whether `name` is the first of its names.
+    pub(crate) fn begins_with(&self, name: &OsStr) -> bool {
+        self.parts().next().is_some_and(|part| is_name(name, part))
+    }
+
+    /// Whether a path that begins with `names` is it, or `beneath` it. A directory on the way to it
+    /// counts as it when it is what is written: then it would become a file or a link.
+    fn is_at(&self, names: &[&OsStr], beneath: bool) -> bool {
+        let mut parts = self.parts();
+        let mut names = names.iter();
+        loop {
+            match (parts.next(), names.next()) {
+                (Some(part), Some(name)) if is_name(name, part) => {}
+                (Some(_), Some(_)) => return false,
+                (None, None) => return true,
+                (None, Some(_)) => return beneath,
+                (Some(_), None) => return true,
+            }
+        }
+    }
+}
+
+/// Whether `name` is what the table calls `part`.
+fn is_name(name: &OsStr, part: &str) -> bool {
+    match part.strip_prefix('*') {
+        Some(end) => name.as_bytes().ends_with(end.as_bytes()),
+        None => name == part,
+    }
+}
+
+/// What git needs to see to take a directory for a repository's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RepositoryMarks {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    commondir: bool,
+}
+
+impl RepositoryMarks {
+    /// Notes that the directory has something of this name.
+    pub(crate) fn note(&mut self, name: &[u8]) {
+        match name {
+            b"HEAD" => self.head = true,
+            b"objects" => self.objects = true,
+            b"refs" => self.refs = true,
+            b"commondir" => self.commondir = true,
+            _ => {}
+        }
+    }
+
+    /// Whether git would take the directory for a repository's.
+    pub(crate) fn is_repository(self) -> bool {
+        self.head && (self.commondir || self.objects && self.refs)
+    }
+}
+
+/// The directory on the way to `path` that git takes for a repository's, or would once `path` is there.
+fn repository_around(path: &Path) -> Option<PathBuf> {
+    let mut directory = PathBuf::from("/");
+    for part in path.components() {
+        let Component::Normal(name) = part else {
+            continue;
+        };
+        let mut marks = RepositoryMarks::default();
+        marks.note(name.as_bytes());
+        for mark in ["HEAD", "objects", "refs", "commondir"] {
+            if directory.join(mark).symlink_metadata().is_ok() {
+                marks.note(mark.as_bytes());
+            }
+        }
+        if marks.is_repository() {
+            return Some(directory);
+        }
+        directory.push(name);
+    }
+    None
+}
+
+/// Whether a shell command makes a repository, as far as its text says: `git init`, `git clone`,
+/// `git worktree add` and submodules. Errs on the side of yes. A command that hides it is not stopped
+/// here; what it made is looked at when it has ended.
+#[must_use]
+pub fn makes_repository(command: &str) -> bool {
+    let is_end = |c: char| ";&|(){}`\n".contains(c);
+    command.split(is_end).any(|part| {
+        let is_gap = |c: char| c.is_whitespace() || "\"'<>\\=,".contains(c);
+        let mut words = part.split(is_gap).filter(|word| !word.is_empty());
+        let is_git = |word: &str| word == "git" || word.ends_with("/git");
+        let is_called = words.any(is_git);
+        let words: Vec<&str> = words.take(PROTECTED_NAMES_MAX).collect();
+        let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
+        is_called
+            && (has(&["init", "init-db", "clone"])
+                || has(&["worktree"]) && has(&["add"])
+                || has(&["submodule"]) && has(&["add", "update"]))
+    })
+}
+
+/// The words of which an allow rule has to write out one to allow a command that makes a repository.
+pub const REPOSITORY_WORDS: &[&str] = &["init", "clone", "worktree", "submodule"];
+
+#[cfg(test)]
+mod tests;
