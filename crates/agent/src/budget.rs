@@ -12,6 +12,7 @@ pub struct Budget {
     /// `None` is as many as it takes.
     tokens: Option<u64>,
     ends: Instant,
+    repeats_max: u32,
 }
 
 impl Budget {
@@ -24,7 +25,14 @@ impl Budget {
             steps: limits.steps_max,
             tokens: turn.into_iter().chain(session).min(),
             ends: Instant::now() + limits.turn,
+            repeats_max: limits.repeats_max,
         }
+    }
+
+    /// How many calls in a row may bring nothing new; 0 means any number.
+    #[must_use]
+    pub fn repeats_max(&self) -> u32 {
+        self.repeats_max
     }
 
     /// The budget with one more model call spent.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use domain::event::{
     Compaction, CompactionKind, Text, ToolStatus, UsagePurpose, UsageRecorded, UserMessage,
 };
+use domain::limits::{CONVERSATION_BYTES_KEPT, CONVERSATION_BYTES_MAX};
 use domain::{Event, EventSeq};
 use llm::{Message, ToolCall, ToolOutcome};
 use serde_json::Value;
@@ -170,21 +171,62 @@ impl Conversation {
 
     fn add(&mut self, seq: EventSeq, piece: Piece) {
         self.bytes += piece.bytes();
-        match Arc::get_mut(&mut self.messages) {
-            Some(messages) if self.waiting.is_empty() => {
-                append(messages, &mut self.marks, seq, piece);
-            }
-            Some(_) | None => self.waiting.push((seq, piece)),
+        if Arc::get_mut(&mut self.messages).is_none() || !self.waiting.is_empty() {
+            return self.waiting.push((seq, piece));
         }
+        append(
+            Arc::make_mut(&mut self.messages),
+            &mut self.marks,
+            seq,
+            piece,
+        );
+        if self.bytes > CONVERSATION_BYTES_MAX {
+            self.leave_out_oldest();
+        }
+    }
+
+    /// Leaves out the oldest messages, so that a session of any length fits into memory. No model
+    /// reads this much: what remains is summarised before it is sent.
+    fn leave_out_oldest(&mut self) {
+        let messages = Arc::make_mut(&mut self.messages);
+        let mut bytes: usize = messages.iter().map(fold::message_bytes).sum();
+        let mut gone = 0;
+        // Results without the calls before them would mean nothing.
+        let is_result = |at: usize| matches!(messages.get(at), Some(Message::ToolResults(_)));
+        while gone + 1 < messages.len() && (bytes > CONVERSATION_BYTES_KEPT || is_result(gone)) {
+            bytes -= fold::message_bytes(&messages[gone]);
+            gone += 1;
+        }
+        let Some(end) = gone.checked_sub(1).map(|last| self.marks[last].end) else {
+            return;
+        };
+        let first = self.first_prompt.as_ref();
+        let first = first.map(|(_, text)| text.as_str()).unwrap_or_default();
+        let text = format!(
+            "The earlier part of this conversation was too long and was left out.\n\n\
+             The user's first instruction was:\n{first}\n"
+        );
+        let blocks = vec![serde_json::json!({"type": "text", "text": &text})];
+        messages.splice(..gone, [Message::User { text, blocks }]);
+        self.marks.splice(..gone, [Mark::at(end)]);
+        self.bytes = messages.iter().map(fold::message_bytes).sum();
+        self.counted = None;
     }
 
     /// Adds what waits. Copies the conversation only if somebody still holds it.
     fn settle(&mut self) -> &mut Vec<Message> {
-        let messages = Arc::make_mut(&mut self.messages);
-        for (seq, piece) in self.waiting.drain(..) {
-            append(messages, &mut self.marks, seq, piece);
+        for (seq, piece) in std::mem::take(&mut self.waiting) {
+            append(
+                Arc::make_mut(&mut self.messages),
+                &mut self.marks,
+                seq,
+                piece,
+            );
         }
-        messages
+        if self.bytes > CONVERSATION_BYTES_MAX {
+            self.leave_out_oldest();
+        }
+        Arc::make_mut(&mut self.messages)
     }
 
     fn compact(&mut self, compaction: &Compaction) {
@@ -253,6 +295,11 @@ impl Conversation {
 /// About how many tokens `bytes` of text are.
 pub(crate) fn tokens_in(bytes: usize) -> u64 {
     bytes as u64 / 4
+}
+
+/// About how many tokens `messages` are.
+pub(crate) fn tokens_of(messages: &[Message]) -> u64 {
+    tokens_in(messages.iter().map(fold::message_bytes).sum())
 }
 
 /// The first `bytes_max` bytes of `text`, with a mark where it was cut.

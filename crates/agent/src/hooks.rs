@@ -6,13 +6,16 @@
 
 mod ruling;
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use domain::event::{HookOutcome, HookPoint, HookRan};
 use domain::limits::HOOK_OUTPUT_BYTES_MAX;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
-use tools::sandbox::{self, Job};
+use tools::helpers;
+use tools::sandbox::{self, Finished, Job};
 
 pub use ruling::{Answer, Ruling};
 
@@ -70,21 +73,13 @@ impl Hooks {
         let mut input = Map::new();
         input.insert("event".to_owned(), json!(hook.point));
         input.insert("sessionId".to_owned(), json!(session));
-        input.insert("cwd".to_owned(), json!(place.cwd.to_string_lossy()));
+        input.insert("cwd".to_owned(), json!(place.cwd.path().to_string_lossy()));
         if let Some(agent) = &place.agent {
             input.insert("agent".to_owned(), json!(agent));
         }
         input.extend(fields.clone());
         let begun = Instant::now();
-        let finished = sandbox::run(Job {
-            command: &hook.command,
-            cwd: &place.cwd,
-            environment: &self.environment,
-            input: Value::Object(input).to_string().into_bytes(),
-            time_max: hook.time_max,
-            output_bytes_max: HOOK_OUTPUT_BYTES_MAX,
-        })
-        .await;
+        let finished = self.run_in(hook, place, Value::Object(input)).await;
         let ruling = Ruling::of(hook, finished);
         let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let HookOutcome::Failed | HookOutcome::TimedOut = ruling.outcome {
@@ -107,6 +102,32 @@ impl Hooks {
             stopped: ruling.stopped,
             answer: ruling.answer,
         }
+    }
+}
+
+impl Hooks {
+    /// Runs the command in the session's directory, if that is still the one that was checked.
+    async fn run_in(&self, hook: &Hook, place: &Place, input: Value) -> io::Result<Finished> {
+        let (cwd, mut environment) = (place.cwd.clone(), self.environment.to_vec());
+        // Looking at the disk blocks.
+        let looking = tokio::task::spawn_blocking(move || {
+            // A hook runs outside of the sandbox, so its programs come from where no session writes.
+            helpers::note_writable(std::slice::from_ref(&cwd));
+            for (_, path) in environment.iter_mut().filter(|(name, _)| name == "PATH") {
+                *path = helpers::safe_path(path);
+            }
+            Ok::<_, io::Error>((cwd.open().map_err(io::Error::other)?, environment))
+        });
+        let (directory, environment) = looking.await.map_err(io::Error::other)??;
+        let running = sandbox::run(Job {
+            command: &hook.command,
+            cwd: directory.as_fd(),
+            environment: &environment,
+            input: input.to_string().into_bytes(),
+            time_max: hook.time_max,
+            output_bytes_max: HOOK_OUTPUT_BYTES_MAX,
+        });
+        running.await
     }
 }
 

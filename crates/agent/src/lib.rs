@@ -33,6 +33,8 @@ pub use tools::surroundings::branch;
 pub use tools::touched::Touched;
 pub use tools::web::Web;
 pub use tools::{
-    Outcome, PersonQuestion, Running, Toolbox, agents, client_side, file_names, library, progress,
-    roots::Roots, seen::Seen,
+    Outcome, PersonQuestion, Running, Toolbox, agents, client_side, file_names, helpers, library,
+    progress,
+    roots::{PathError, Root, RootBase, Roots},
+    seen::Seen,
 };

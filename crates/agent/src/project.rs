@@ -30,6 +30,7 @@ use tools::agents::Agents;
 use tools::instructions::Instructions;
 use tools::library::{Kept, Library, Sources};
 use tools::remote::RemoteCommand;
+use tools::roots::Root;
 use tools::stamps::Stamps;
 
 pub use agents::AgentSource;
@@ -182,7 +183,7 @@ pub struct Place {
     /// The session.
     pub session: SessionId,
     /// Its directory.
-    pub cwd: PathBuf,
+    pub cwd: Root,
     /// Whether it belongs to the person at this machine. A guest's session sees nothing outside
     /// its own directory, and nothing of that person.
     pub is_local: bool,

@@ -145,6 +145,12 @@ pub enum Refusal {
     Hook(String),
     /// There is no such tool; in words for the model.
     NoTool(String),
+    /// It cannot run with this input; in words for the model.
+    Input(String),
+    /// It was written as text, and is not taken for a call.
+    Written(String),
+    /// Its result stands above already.
+    Repeated(&'static str),
 }
 
 impl Refusal {
@@ -154,7 +160,8 @@ impl Refusal {
         match self {
             Self::Hook(why) => (ToolStatus::Denied, why),
             // Nobody denied anything: there is nothing to run.
-            Self::NoTool(why) => (ToolStatus::Failed, why),
+            Self::NoTool(why) | Self::Input(why) | Self::Written(why) => (ToolStatus::Failed, why),
+            Self::Repeated(why) => (ToolStatus::Completed, why),
         }
     }
 }

@@ -136,7 +136,8 @@ pub struct PermissionSettings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ModelsSettings {
-    /// The model unless another is named, such as `anthropic:NAME`.
+    /// The model unless another is named, such as `anthropic:NAME`. It may be written as `model`, too.
+    #[serde(alias = "model")]
     pub default: Option<String>,
     /// Where Anthropic's interface is.
     pub anthropic_base_url: Option<String>,

@@ -10,6 +10,7 @@ mod compact;
 mod desk;
 mod hooked;
 mod question;
+mod repeats;
 mod sample;
 mod summary;
 
@@ -38,6 +39,7 @@ pub use compact::Room;
 use compact::{Compacted, Why};
 use desk::Desk;
 use hooked::Go;
+use repeats::Repeats;
 
 /// What a turn works with. The conversation itself it asks of the session, call by call.
 pub struct TurnInput {
@@ -105,11 +107,13 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         is_stored: input.is_stored,
         project: Arc::default(),
         said: String::new(),
+        repeats: Repeats::new(input.budget.repeats_max()),
     };
     let outcome = match turn.go(input.command, input.budget).await {
         Ok(reason) => Ok(reason),
         Err(Stopped::Cancelled) => Ok(StopReason::Cancelled),
         Err(Stopped::Model(error)) => Err(error.to_turn_error()),
+        Err(Stopped::Repeats(error)) => Err(error),
         Err(Stopped::Abandoned) => return,
     };
     let Turn {
@@ -131,6 +135,8 @@ enum Stopped {
     Cancelled,
     /// The model failed.
     Model(ModelError),
+    /// The model repeated itself too often.
+    Repeats(TurnError),
     /// The session no longer listens.
     Abandoned,
 }
@@ -167,6 +173,8 @@ struct Turn {
     project: Arc<Project>,
     /// What the model has said in this step, as far as a hook wants to know.
     said: String,
+    /// Calls that bring nothing new.
+    repeats: Repeats,
 }
 
 impl Turn {
@@ -199,7 +207,11 @@ impl Turn {
             }
             self.look_at_servers().await?;
             let span = tracing::info_span!("model_call");
-            let Answered { calls, stop } = self.answer().instrument(span).await?;
+            let Answered {
+                calls,
+                stop,
+                untaken,
+            } = self.answer().instrument(span).await?;
             budget = self.spend(budget);
             if let Go::NoFurther = self.after_model(&calls).await? {
                 return Ok(StopReason::Refusal);
@@ -213,7 +225,10 @@ impl Turn {
             }
             let called = calls.iter().map(|call| call.name.as_str());
             self.toolbox.leave_tokens(budget.tokens_left(), called);
-            let others_used = self.run_tools(calls).await?;
+            let others_used = self.run_tools(calls, untaken).await?;
+            if let Some(error) = self.repeats.error() {
+                return Err(Stopped::Repeats(error));
+            }
             budget = self.spend(budget).spend_tokens(others_used);
         }
     }

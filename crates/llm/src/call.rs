@@ -3,7 +3,7 @@
 //! The first byte of an answer is the first byte of its body. A head alone is none: some servers
 //! send it at once and think afterwards, so the deadline for the first byte runs on, and a
 //! connection that is lost before any of the body came is tried again. From the first byte on
-//! nothing is repeated. Any byte counts as life, also a ping or a comment.
+//! nothing is repeated. What counts as progress is said in [`crate::deadline`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use domain::limits::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use crate::deadline::Deadlines;
+use crate::deadline::{Deadlines, Progress};
 use crate::dialect::{Asked, Ending, Extra, Extras, Frames, Framing, Reply, Stage};
 use crate::error::ModelError;
 use crate::hosted::Endpoint;
@@ -95,6 +95,7 @@ impl Call {
                 State::Over(error) => return error.take().map(Err),
             };
             if let Err(error) = outcome {
+                let error = error.without_key(&self.endpoint.login);
                 self.state = State::Over(Some(error));
             }
         }
@@ -200,11 +201,26 @@ impl Call {
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), ModelError> {
-        self.deadlines.heard();
-        for data in self.frames.push(piece)? {
+        let had = self.heard();
+        let frames = self.frames.push(piece)?;
+        let mut progress = Progress::Bytes;
+        for data in frames {
+            // A keep-alive of some servers: an event with nothing in it.
+            if !data.trim().is_empty() {
+                progress = Progress::Event;
+            }
             self.reply.take(&data, &mut self.ready)?;
         }
+        if self.heard() != had {
+            progress = Progress::Content;
+        }
+        self.deadlines.heard(progress);
         Ok(())
+    }
+
+    /// A number that changes with everything that comes of the answer.
+    fn heard(&self) -> (usize, usize) {
+        (self.ready.len(), self.reply.heard())
     }
 
     /// No more bytes come: says what is left to say, if the answer is whole.
@@ -246,7 +262,6 @@ async fn try_once(
     }
     let retry_after = retry::retry_after(|name| answer.header(name));
     let body = answer.text(MODEL_ERROR_BYTES_MAX).await;
-    let body = endpoint.login.hide_in(body);
     let error = refusal::of_answer(status, &body);
     let extra = endpoint.dialect.refused_extra(&body.to_ascii_lowercase());
     // Some servers fail over an image instead of refusing it.

@@ -129,7 +129,7 @@ impl Catalog for Models {
                     .map(|name| format!("anthropic:{name}")),
             );
         }
-        if self.sources.has_openai() {
+        if self.sources.has_openai() && self.sources.is_at_openai() {
             specs.extend(OPENAI_OFFERED.iter().map(|name| format!("openai:{name}")));
         }
         let at_ollama = self.at_ollama.lock();

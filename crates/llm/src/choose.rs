@@ -17,8 +17,10 @@ use crate::sources::Sources;
 /// What the program was told about models. An empty text counts as not set.
 #[derive(Clone, Debug, Default)]
 pub struct ModelSettings {
-    /// `--model` or `FASTNESS_MODEL`.
+    /// The model that was asked for.
     pub spec: Option<String>,
+    /// Where it was asked for, in words: `--model`, a variable, or a file.
+    pub spec_from: Option<String>,
     /// `ANTHROPIC_API_KEY`.
     pub anthropic_key: Option<Secret>,
     /// `ANTHROPIC_BASE_URL`.
@@ -121,7 +123,10 @@ async fn first_of(
     local_servers: &[LocalServer],
 ) -> Result<(Arc<dyn Provider>, String), ChooseError> {
     if let Some(spec) = sources.spec() {
-        let why = "set by --model or FASTNESS_MODEL".to_owned();
+        let why = match sources.spec_from() {
+            Some(place) => format!("set by {place}"),
+            None => "it was asked for".to_owned(),
+        };
         return Ok((sources.by_spec(spec)?, why));
     }
     let keys = [

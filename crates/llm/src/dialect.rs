@@ -29,6 +29,11 @@ pub(crate) trait Dialect: Send + Sync {
     /// An answer of which nothing has come yet.
     fn reply(&self) -> Box<dyn Reply>;
 
+    /// Whether models that speak it may write tool calls as text: small ones on local servers do.
+    fn may_write_calls(&self) -> bool {
+        false
+    }
+
     /// What to leave out when a server answered 400 with `said`, in lower case.
     fn refused_extra(&self, said: &str) -> Option<Extra>;
 }
@@ -125,6 +130,10 @@ impl Extras {
 pub(crate) trait Reply: Send {
     /// Takes one event's data and adds the chunks that it completes.
     fn take(&mut self, data: &str, ready: &mut VecDeque<Chunk>) -> Result<(), ModelError>;
+
+    /// Grows with everything that has come of it and was not given as a chunk: pieces of tool calls,
+    /// sealed thoughts, the end.
+    fn heard(&self) -> usize;
 
     /// How far it has come.
     fn stage(&self) -> Stage;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::limits::MODEL_ERROR_MESSAGE_BYTES_MAX;
 use domain::{FailureKind, TurnError};
 
+use crate::http::Login;
 use crate::retry;
 
 /// A model call that did not end well.
@@ -69,6 +70,24 @@ impl ModelError {
         Self::Failed {
             status,
             message: fit_for_people(said),
+        }
+    }
+
+    /// The same error without the key of `login` in its text. This comes after a server's words
+    /// were understood: hiding a key changes them.
+    #[must_use]
+    pub(crate) fn without_key(self, login: &Login) -> Self {
+        match self {
+            Self::Failed { status, message } => Self::Failed {
+                status,
+                message: login.hide_in(&message),
+            },
+            other @ (Self::Timeout { .. }
+            | Self::ContextTooLong
+            | Self::Unreachable { .. }
+            | Self::Cut
+            | Self::Empty
+            | Self::Unusable { .. }) => other,
         }
     }
 

@@ -133,6 +133,10 @@ impl Model for HostedModel {
         self.endpoint.window
     }
 
+    fn may_write_calls(&self) -> bool {
+        self.endpoint.dialect.may_write_calls()
+    }
+
     fn input_tokens(&self, request: &ModelRequest) -> u64 {
         self.memory.lock().tokens(request.weight())
     }

@@ -26,6 +26,9 @@ const IDLE_CONNECTIONS_MAX: usize = 32;
 /// minutes after which networks forget one.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
+/// Characters of the shortest key that is hidden in texts; the keys of all providers are longer.
+const KEY_CHARS_HIDDEN_MIN: usize = 8;
+
 /// A client that costs nothing until it is used.
 pub(crate) struct Http {
     connect: Duration,
@@ -183,11 +186,16 @@ impl Login {
         key.map_or(Self::Nobody, Self::Bearer)
     }
 
-    /// `text` without the key in it.
-    pub(crate) fn hide_in(&self, text: String) -> String {
+    /// `text` without the key in it. A key that is shorter than [`KEY_CHARS_HIDDEN_MIN`] is no
+    /// secret: local servers take any word, and hiding `x` would only spoil the text.
+    pub(crate) fn hide_in(&self, text: &str) -> String {
         match self {
-            Self::Nobody => text,
-            Self::Bearer(key) | Self::ApiKey(key) => text.replace(key.expose(), "***"),
+            Self::Bearer(key) | Self::ApiKey(key)
+                if key.expose().chars().count() >= KEY_CHARS_HIDDEN_MIN =>
+            {
+                text.replace(key.expose(), "(key)")
+            }
+            Self::Nobody | Self::Bearer(_) | Self::ApiKey(_) => text.to_owned(),
         }
     }
 }

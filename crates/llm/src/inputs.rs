@@ -28,6 +28,11 @@ impl Room {
         self.check()
     }
 
+    /// How much has been taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.calls + self.bytes
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         if self.calls > TOOL_CALLS_MAX || self.bytes > TOOL_INPUT_BYTES_MAX {
             return Err(ModelError::Unusable {

@@ -168,6 +168,11 @@ pub trait Model: Send {
     /// Asks the model once.
     fn stream(&mut self, request: ModelRequest) -> ChunkStream;
 
+    /// Whether it may write a tool call as the text of its answer, as small models do.
+    fn may_write_calls(&self) -> bool {
+        false
+    }
+
     /// Whether asking it is noticed outside this process: by a server, and by who pays for it.
     fn reaches_out(&self) -> bool {
         true

@@ -6,7 +6,8 @@ use crate::error::ModelError;
 
 /// Phrases by which servers say that a request does not fit into the context window: Anthropic's
 /// two, OpenAI's two and its rate limit that only a shorter request can meet, vLLM's and most
-/// gateways', llama.cpp's, LM Studio's, Ollama's.
+/// gateways', llama.cpp's, LM Studio's, Ollama's, Groq's, Google's, TGI's, xAI's, and what smaller
+/// servers say.
 const TOO_LONG: &[&str] = &[
     "prompt is too long",
     "exceed context limit",
@@ -20,6 +21,21 @@ const TOO_LONG: &[&str] = &[
     "exceeds context length",
     "exceeds maximum context",
     "input is too long",
+    "context length exceeded",
+    "context window exceeded",
+    "context size exceeded",
+    "context_window_exceeded",
+    "exceeds the context length",
+    "exceeds the context size",
+    "exceeds the model's context",
+    "exceeds the model's maximum",
+    "exceeds the maximum number of tokens",
+    "longer than the model's context",
+    "reduce the length of the messages",
+    "reduce the length of the prompt",
+    "maximum prompt length",
+    "`max_new_tokens` must be <=",
+    "too many tokens in the prompt",
 ];
 
 /// What an answer that is not a stream means.
@@ -109,6 +125,19 @@ mod tests {
             // llama.cpp
             r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#,
         ];
+        let plain = [
+            "context length exceeded",
+            "context window exceeded",
+            "input length exceeds the context length",
+            "The input token count (40000) exceeds the maximum number of tokens allowed (32768).",
+            "Please reduce the length of the messages or completion.",
+            "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+            "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+        ];
+        for message in plain {
+            let body = json!({"error": {"message": message}}).to_string();
+            assert_eq!(of_answer(400, &body), ModelError::ContextTooLong, "{body}");
+        }
         for body in bodies {
             assert_eq!(of_answer(400, body), ModelError::ContextTooLong, "{body}");
         }

@@ -32,6 +32,7 @@ const OPENAI_BASE: &str = "https://api.openai.com/v1";
 /// The settings that are really set, and the client that all providers share.
 pub(crate) struct Sources {
     spec: Option<String>,
+    spec_from: Option<String>,
     anthropic_key: Option<Secret>,
     anthropic_base: Option<String>,
     openai_key: Option<Secret>,
@@ -59,6 +60,7 @@ impl Sources {
         };
         Ok(Self {
             spec: text(settings.spec),
+            spec_from: text(settings.spec_from),
             anthropic_key: key(settings.anthropic_key),
             anthropic_base: text(settings.anthropic_base),
             openai_key: key(settings.openai_key),
@@ -78,6 +80,7 @@ impl Sources {
             openai_base: or(&addresses.openai, &self.openai_base),
             ollama_host: or(&addresses.ollama, &self.ollama_host),
             spec: self.spec.clone(),
+            spec_from: self.spec_from.clone(),
             anthropic_key: self.anthropic_key.clone(),
             openai_key: self.openai_key.clone(),
             context_window: self.context_window,
@@ -91,12 +94,30 @@ impl Sources {
         self.spec.as_deref()
     }
 
+    /// Where it was asked for.
+    pub(crate) fn spec_from(&self) -> Option<&str> {
+        self.spec_from.as_deref()
+    }
+
     pub(crate) fn has_anthropic(&self) -> bool {
         self.anthropic_key.is_some()
     }
 
     pub(crate) fn has_openai(&self) -> bool {
         self.openai_key.is_some()
+    }
+
+    /// Whether requests for `openai:` models go to OpenAI itself; a server elsewhere has models of its own.
+    pub(crate) fn is_at_openai(&self) -> bool {
+        let Some(base) = &self.openai_base else {
+            return true;
+        };
+        let (_, rest) = base.split_once("://").unwrap_or(("", base));
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit('@').next().unwrap_or_default();
+        let host = host.split(':').next().unwrap_or_default();
+        let host = host.to_ascii_lowercase();
+        host == "openai.com" || host.ends_with(".openai.com")
     }
 
     /// The provider of the model `spec`.

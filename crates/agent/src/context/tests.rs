@@ -191,3 +191,40 @@ fn a_conversation_that_grows_is_never_copied_not_even_while_it_is_lent_out() {
         assert_eq!(line(&now[2 * turn - 1]), "assistant: one two []");
     }
 }
+
+#[test]
+fn conversation_of_any_length_stays_within_its_limit() {
+    use domain::limits::CONVERSATION_BYTES_MAX;
+    let mut conversation = Conversation::default();
+    let long = "x".repeat(1024 * 1024);
+    for turn in 1..100 {
+        let prompt = json!({"text": format!("task {turn}"), "blocks": []});
+        let call = format!("c{turn}");
+        let used = json!({"turn": turn, "callId": call, "name": "read", "input": {}});
+        let result = json!({"callId": call, "status": "completed", "text": long});
+        let events = [
+            ("user.message", prompt),
+            ("tool.use", used),
+            ("tool.result", result),
+        ];
+        for (at, (kind, fields)) in (turn * 3..).zip(events) {
+            let event = Event::from_json(kind, &fields.to_string()).unwrap();
+            conversation.apply(domain::EventSeq(at), &event, |_| String::new());
+            assert!(conversation.bytes() <= CONVERSATION_BYTES_MAX);
+        }
+    }
+    let messages = conversation.context().messages;
+    let first = line(&messages[0]);
+    assert!(first.contains("was left out"), "{first}");
+    assert!(first.contains("task 1\n"), "the first instruction is kept");
+    assert!(
+        !matches!(messages[1], Message::ToolResults(_)),
+        "a result needs its call"
+    );
+    let last = line(&messages[messages.len() - 1]);
+    assert!(last.starts_with("results: read false xxx"));
+    let prompts = messages
+        .iter()
+        .filter(|message| matches!(message, Message::User { .. }));
+    assert!(prompts.count() > 5);
+}

@@ -25,7 +25,7 @@ async fn run(hook: &Hook) -> Ran {
     let hooks = Hooks::new(vec![hook.clone()], environment);
     let place = Place {
         session: SessionId::random(),
-        cwd: directory.path().into(),
+        cwd: directory.path().to_owned().into(),
         is_local: true,
         operator: Arc::default(),
         hidden: Vec::new(),

@@ -3,10 +3,10 @@
 //! A survey lives as long as a session holds it; the process keeps only where to find it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::oneshot;
+use tools::roots::Root;
 use tools::stamps::Stamps;
 
 use super::{Place, Project, read};
@@ -100,7 +100,7 @@ impl Drop for Recheck {
 }
 
 /// Where a session is, as far as it decides what it sees.
-type Spot = (PathBuf, bool);
+type Spot = (Root, bool);
 
 /// The surveys that sessions of a process hold. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::limits::PROJECT_LEVELS_MAX;
-use tools::roots::Roots;
+use tools::roots::{Root, Roots};
 use tools::stamps::Stamps;
 
 use super::Place;
@@ -23,9 +23,15 @@ pub(super) struct Terrain {
 impl Terrain {
     /// Finds the repository that the session is in; without one, its directory is all there is.
     pub(super) fn of(place: &Place, stamps: &mut Stamps) -> Self {
+        if place.cwd.verify().is_err() {
+            // Another directory's settings and instructions are not this session's.
+            return Self {
+                levels: Vec::new(),
+                roots: Arc::new(Roots::of(place.cwd.clone(), [], place.hidden.clone())),
+            };
+        }
         // Without links, so that what is above is what contains it.
-        let cwd = place.cwd.canonicalize();
-        let cwd = cwd.unwrap_or_else(|_| place.cwd.clone());
+        let cwd = place.cwd.real().to_owned();
         let mut levels = vec![cwd.clone()];
         if place.is_local {
             let root = repository(&cwd, stamps);
@@ -40,8 +46,12 @@ impl Terrain {
             }
         }
         levels.reverse();
-        let root = levels.first().cloned().unwrap_or(cwd);
-        let roots = Roots::new(root, Vec::new(), place.hidden.clone());
+        let root = match &*levels {
+            // Above it, no link may have come in between.
+            [top, _, ..] => Root::find_again(top, top),
+            _ => place.cwd.clone().at_real(),
+        };
+        let roots = Roots::of(root, [], place.hidden.clone());
         Self {
             levels,
             roots: Arc::new(roots),

@@ -42,7 +42,7 @@ impl World {
     fn place(&self, cwd: &str) -> Place {
         Place {
             session: SessionId::random(),
-            cwd: self.root.join(cwd),
+            cwd: self.root.join(cwd).into(),
             is_local: true,
             operator: Arc::new(Operator {
                 home: Some(self.root.join("home")),

@@ -90,6 +90,7 @@ const KNOWN: &[Known] = &[
             "ca_file",
             "context_window",
             "default",
+            "model",
             "ollama_host",
             "openai_base_url",
         ],

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use domain::CallId;
 use domain::event::{MessageKind, Usage, UsagePurpose};
 use futures_util::StreamExt as _;
-use llm::{Chunk, ChunkStream, ModelRequest, ModelStop, ToolCall};
+use llm::{Chunk, ChunkStream, Message, ModelRequest, ModelStop, ToolCall};
 use meters::ModelCall;
 use tokio_util::sync::CancellationToken;
+use tools::calls::written::{TEXT_BYTES_MAX, Written, WrittenCall};
 
 use super::{Stopped, Turn, send};
 use crate::report::{Context, Report};
@@ -17,7 +19,12 @@ pub(super) struct Answered {
     pub(super) calls: Vec<ToolCall>,
     /// Why it stopped.
     pub(super) stop: ModelStop,
+    /// Why none of the calls runs, if none does.
+    pub(super) untaken: Option<&'static str>,
 }
+
+/// What the model is told of calls that it wrote at the end of a text.
+const WRITTEN_CALL: &str = "Not run: this call was written as text in your answer. If you want it to     run, make it as a tool call, or answer with the call alone and no other text.";
 
 impl Turn {
     /// One model call over the conversation, streamed into reports.
@@ -53,9 +60,51 @@ impl Turn {
         if answer.stop == ModelStop::Refusal {
             answer.calls.clear();
         }
+        let Answer {
+            calls, stop, text, ..
+        } = answer;
+        let is_text = calls.is_empty() && stop == ModelStop::EndTurn;
+        let mut answered = match is_text && self.model.may_write_calls() {
+            true => self.read_calls(&text, stop).await?,
+            false => Answered {
+                calls,
+                stop,
+                untaken: None,
+            },
+        };
+        for call in &mut answered.calls {
+            let resolved = self.toolbox.resolve(&call.name, call.input.take());
+            (call.name, call.input) = (resolved.name, resolved.input);
+        }
+        Ok(answered)
+    }
+
+    /// The calls that the model wrote as text. What repeats an earlier part of the conversation is a
+    /// quote: a file or a page must not have the model make calls by being shown.
+    async fn read_calls(&mut self, text: &str, stop: ModelStop) -> Result<Answered, Stopped> {
+        let (written, untaken) = match self.toolbox.written_calls(text) {
+            Written::Text => (Vec::new(), None),
+            Written::Calls(calls) => (calls, None),
+            Written::Ending(calls) => (calls, Some(WRITTEN_CALL)),
+        };
+        let mut calls = Vec::new();
+        if !written.is_empty() {
+            let context = self.context().await?;
+            let quoted = written
+                .iter()
+                .any(|call| is_quoted(call, &context.messages));
+            if !quoted {
+                calls.extend(written.into_iter().map(|call| ToolCall {
+                    id: CallId::random(),
+                    name: call.name,
+                    input: call.input,
+                }));
+            }
+        }
         Ok(Answered {
-            calls: answer.calls,
-            stop: answer.stop,
+            calls,
+            stop,
+            untaken,
         })
     }
 
@@ -113,6 +162,8 @@ impl Turn {
 /// What has been gathered of the model's answer.
 struct Answer {
     calls: Vec<ToolCall>,
+    /// The beginning of its text, long enough to hold calls.
+    text: String,
     usage: Option<Usage>,
     stop: ModelStop,
 }
@@ -121,6 +172,7 @@ impl Default for Answer {
     fn default() -> Self {
         Self {
             calls: Vec::new(),
+            text: String::new(),
             usage: None,
             stop: ModelStop::EndTurn,
         }
@@ -132,6 +184,9 @@ impl Answer {
     fn take(&mut self, chunk: Chunk) -> Option<Report> {
         match chunk {
             Chunk::Text(delta) => {
+                if self.text.len() <= TEXT_BYTES_MAX {
+                    self.text.push_str(&delta);
+                }
                 return Some(Report::Text {
                     kind: MessageKind::Text,
                     delta,
@@ -152,6 +207,23 @@ impl Answer {
     }
 }
 
+/// Whether a call that was written as text stands in what the user said or a tool returned.
+fn is_quoted(call: &WrittenCall, messages: &[Message]) -> bool {
+    let squeezed = |text: &str| text.split_whitespace().collect::<String>();
+    let source = squeezed(&call.source);
+    // Within JSON, quotes are escaped.
+    let escaped = source.replace('\\', "\\\\").replace('"', "\\\"");
+    let has = |text: &str| {
+        let text = squeezed(text);
+        text.contains(&source) || text.contains(&escaped)
+    };
+    messages.iter().any(|message| match message {
+        Message::User { text, .. } => has(text),
+        Message::ToolResults(results) => results.iter().any(|result| has(&result.text)),
+        Message::Assistant { .. } => false,
+    })
+}
+
 /// A chunk came. A count alone is no answer yet.
 pub(super) fn heard(call: &mut ModelCall, chunk: &Chunk) {
     if !matches!(chunk, Chunk::Usage(_)) {
@@ -164,7 +236,7 @@ pub(super) fn close(call: ModelCall, ended: &Result<(), Stopped>) {
     match ended {
         Ok(()) => call.end(),
         Err(Stopped::Model(_)) => call.fail(),
-        Err(Stopped::Cancelled | Stopped::Abandoned) => drop(call),
+        Err(Stopped::Cancelled | Stopped::Abandoned | Stopped::Repeats(_)) => drop(call),
     }
 }
 

@@ -6,16 +6,18 @@
 
 use std::collections::VecDeque;
 
-use domain::event::Usage;
+use domain::event::{ToolStatus, Usage};
 use domain::limits::{PARALLEL_CALLS_MAX, PARALLEL_TASKS_MAX};
 use futures_util::{StreamExt as _, stream};
 use llm::ToolCall;
 use meters::ToolRun;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tools::{Outcome, Toolbox};
 use tracing::Instrument as _;
 
 use super::hooked::Prepared;
+use super::repeats::RESULT_IS_ABOVE;
 use super::{Stopped, Turn, unless_cancelled};
 use crate::permissions::{Call, Ruled};
 use crate::report::{Finished, Proposal, Refusal, Report, Verdict};
@@ -25,6 +27,10 @@ struct Proposed {
     call: ToolCall,
     /// What a hook wants the model to read with its result.
     context: Option<String>,
+    /// It is over before anybody judges it.
+    is_refused: bool,
+    /// Whether the model may be shown a file that it wants to change and has not read.
+    may_read: bool,
     verdict: oneshot::Receiver<Verdict>,
 }
 
@@ -32,8 +38,13 @@ struct Proposed {
 enum Ran {
     /// It ran.
     Ended(Box<Ended>),
-    /// It was not allowed, or a person gave its outcome; the session has stored that.
-    Settled,
+    /// It was not allowed; the session has stored that.
+    Denied(ToolCall),
+    /// It was over before, or a person gave its outcome; the session has stored that.
+    Settled {
+        /// Whether a person gave it.
+        is_answered: bool,
+    },
     /// Nobody judges any more.
     Abandoned,
 }
@@ -42,16 +53,21 @@ enum Ran {
 struct Ended {
     call: ToolCall,
     context: Option<String>,
+    may_read: bool,
     outcome: Outcome,
 }
 
 impl Turn {
     /// Has the calls judged together, then runs them group by group. Gives what models of others
     /// used for them.
-    pub(super) async fn run_tools(&mut self, calls: Vec<ToolCall>) -> Result<Usage, Stopped> {
+    pub(super) async fn run_tools(
+        &mut self,
+        calls: Vec<ToolCall>,
+        untaken: Option<&'static str>,
+    ) -> Result<Usage, Stopped> {
         let mut stored = Vec::with_capacity(calls.len());
         let mut used = Usage::default();
-        let proposed = self.propose(calls).await?;
+        let proposed = self.propose(calls, untaken).await?;
         for group in groups(proposed, |name| Company::of(&self.toolbox, name)) {
             used += self.run_group(group, &mut stored).await?;
         }
@@ -64,7 +80,11 @@ impl Turn {
         Ok(used)
     }
 
-    async fn propose(&mut self, calls: Vec<ToolCall>) -> Result<Vec<Proposed>, Stopped> {
+    async fn propose(
+        &mut self,
+        calls: Vec<ToolCall>,
+        untaken: Option<&'static str>,
+    ) -> Result<Vec<Proposed>, Stopped> {
         let mut proposed = Vec::with_capacity(calls.len());
         let mut proposals = Vec::with_capacity(calls.len());
         for call in calls {
@@ -73,17 +93,23 @@ impl Turn {
                 refused,
                 context,
             } = self.before_tool(call).await?;
-            let no_tool = || self.toolbox.missing(&call.name).map(Refusal::NoTool);
-            let refused = refused.map(Refusal::Hook).or_else(no_tool);
+            let refused = match refused {
+                Some(why) => Some(Refusal::Hook(why)),
+                None => self.refuse(&call, untaken).await,
+            };
+            self.note_proposed(&call, refused.as_ref()).await;
+            let is_refused = refused.is_some();
             let (verdict, judged) = oneshot::channel();
             let showing = self.toolbox.show(&call.name, &call.input);
             let shown = unless_cancelled(&self.cancel, showing).await?;
-            let ruled = self.rule_on(&call).await;
-            let is_uncontained = self.toolbox.runs_uncontained(&call.name).await;
+            let ruled = self.rule_on(&call.name, &call.input).await;
+            let may_read = self.may_read(&call).await;
+            let uncontained = self.toolbox.runs_uncontained(&call.name).await;
             let question = self.toolbox.question(&call.name, &call.input);
-            let title = match is_uncontained {
-                true => format!("{} (without a sandbox)", shown.title),
-                false => shown.title,
+            let title = match (uncontained, &ruled) {
+                (Some(why), _) => format!("{} ({why})", shown.title),
+                (None, Ruled::Protected(why)) => format!("{} (protected: {why})", shown.title),
+                (None, _) => shown.title,
             };
             proposals.push(Proposal {
                 call: call.id.clone(),
@@ -95,7 +121,7 @@ impl Turn {
                 content: shown.content,
                 ruled,
                 refused,
-                is_uncontained,
+                is_uncontained: uncontained.is_some(),
                 question,
                 verdict,
             });
@@ -103,6 +129,8 @@ impl Turn {
             proposed.push(Proposed {
                 call,
                 context,
+                is_refused,
+                may_read,
                 verdict,
             });
         }
@@ -110,19 +138,67 @@ impl Turn {
         Ok(proposed)
     }
 
+    /// Why a call is over before anybody judges it, if it is.
+    async fn refuse(&mut self, call: &ToolCall, untaken: Option<&str>) -> Option<Refusal> {
+        if let Some(missing) = self.toolbox.missing(&call.name) {
+            return Some(Refusal::NoTool(missing));
+        }
+        if let Some(problem) = self.toolbox.invalid(&call.name, &call.input) {
+            return Some(Refusal::Input(problem));
+        }
+        if let Some(why) = untaken {
+            return Some(Refusal::Written(why.to_owned()));
+        }
+        if !self.toolbox.only_looks(&call.name) {
+            return None;
+        }
+        let freshness = self.toolbox.freshness(&call.name, &call.input).await;
+        let is_above = self.repeats.has_result(call, &freshness);
+        is_above.then_some(Refusal::Repeated(RESULT_IS_ABOVE))
+    }
+
+    /// Remembers a call that is about to be judged, or that is over already.
+    async fn note_proposed(&mut self, call: &ToolCall, refused: Option<&Refusal>) {
+        match refused {
+            Some(Refusal::Repeated(_)) => self.repeats.not_run(call),
+            Some(refusal) => self.repeats.ended(call, refusal.result().1, false),
+            None if self.toolbox.only_looks(&call.name) => {
+                let freshness = self.toolbox.freshness(&call.name, &call.input).await;
+                self.repeats.looks(call, freshness);
+            }
+            None => {
+                self.repeats.proposed(call);
+                if self.toolbox.may_change(&call.name) {
+                    self.repeats.forget_looks();
+                }
+            }
+        }
+    }
+
     /// What rules say of a call, as the hooks have left it. Here and not where it is decided, for
     /// where a path leads is on the disk.
-    async fn rule_on(&mut self, call: &ToolCall) -> Ruled {
+    async fn rule_on(&mut self, tool: &str, input: &Value) -> Ruled {
         let rules = &self.project.rules;
         let mut touched = None;
-        if rules.needs_files(&call.name) {
-            touched = self.toolbox.touched(&call.name, &call.input).await;
+        if rules.needs_files(tool) {
+            touched = self.toolbox.touched(tool, input).await;
         }
         rules.judge(&Call {
-            tool: &call.name,
-            input: &call.input,
+            tool,
+            input,
             touched: touched.as_ref(),
         })
+    }
+
+    /// Whether rules let the model read what it wants to change without being asked.
+    async fn may_read(&mut self, call: &ToolCall) -> bool {
+        if !matches!(call.name.as_str(), "edit" | "notebook_edit") {
+            return false;
+        }
+        match self.rule_on("read", &call.input).await {
+            Ruled::Silent | Ruled::Allow(_) => true,
+            Ruled::Protected(_) | Ruled::Ask(_) | Ruled::Deny(_) => false,
+        }
     }
 
     /// Runs calls that may overlap. Those whose result the model or a hook is to look at are
@@ -161,7 +237,9 @@ impl Turn {
                         stored.push(self.finished(*ended).await?);
                     }
                 }
-                Ran::Settled => {}
+                Ran::Denied(call) => self.repeats.ended(&call, "denied", false),
+                Ran::Settled { is_answered: true } => self.repeats.begin_anew(),
+                Ran::Settled { is_answered: false } => {}
                 Ran::Abandoned => return Err(Stopped::Abandoned),
             }
         }
@@ -176,9 +254,15 @@ impl Turn {
         let Ended {
             call,
             context,
-            outcome,
+            may_read,
+            mut outcome,
         } = ended;
+        if let Some(unread) = outcome.unread.take().filter(|_| may_read) {
+            outcome.text.push_str(&unread.show());
+        }
         let outcome = self.after_tool(&call, context, outcome).await?;
+        let is_good = outcome.status == ToolStatus::Completed;
+        self.repeats.ended(&call, &outcome.text, is_good);
         let (stored, told) = oneshot::channel();
         self.report(Report::Finished(Finished {
             call: call.id,
@@ -202,17 +286,27 @@ async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
     let Proposed {
         call,
         context,
+        is_refused,
+        may_read,
         verdict,
     } = proposed;
     let permit = match verdict.await {
         Ok(Verdict::Run(permit)) => permit,
         Ok(Verdict::Denied) => {
             meters::tool_denied(&call.name);
-            return Ran::Settled;
+            return match is_refused {
+                true => Ran::Settled { is_answered: false },
+                false => Ran::Denied(call),
+            };
         }
         Ok(Verdict::Answered) => {
-            meters::tool_answered(&call.name);
-            return Ran::Settled;
+            // A call that was not run again has a result as well, which no person gave.
+            if !is_refused {
+                meters::tool_answered(&call.name);
+            }
+            return Ran::Settled {
+                is_answered: !is_refused,
+            };
         }
         Err(_) => return Ran::Abandoned,
     };
@@ -224,6 +318,7 @@ async fn run_one(toolbox: Toolbox, proposed: Proposed) -> Ran {
     Ran::Ended(Box::new(Ended {
         call,
         context,
+        may_read,
         outcome,
     }))
 }

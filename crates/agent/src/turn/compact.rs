@@ -8,7 +8,7 @@ use llm::ModelError;
 use tokio::sync::oneshot;
 
 use super::{Stopped, Turn, summary};
-use crate::context::{Cut, Plan, tokens_in};
+use crate::context::{Cut, Plan, tokens_in, tokens_of};
 use crate::report::{Context, Report};
 
 /// When a conversation counts as too long.
@@ -99,7 +99,10 @@ impl Turn {
             return Ok(prune.map_or(Compacted::Not, |_| Compacted::Shorter));
         };
         let text = self.summary(cut, why, &wish).await?;
-        let after = tokens.saturating_sub(cut.tokens) + tokens_in(text.len());
+        let context = self.context().await?;
+        let kept = context.messages.get(cut.messages..).unwrap_or_default();
+        let after = self.overhead + tokens_of(kept) + tokens_in(text.len());
+        drop(context);
         let kind = CompactionKind::Summary;
         self.store(kind, cut.up_to, Some(text), (tokens, after))
             .await?;
@@ -134,12 +137,15 @@ impl Turn {
         text: Option<String>,
         (tokens_before, tokens_after): (u64, u64),
     ) -> Result<(), Stopped> {
+        // What was read may no longer stand above.
+        self.repeats.forget_looks();
         let compaction = Compaction {
             kind,
             up_to,
             text,
             tokens_before,
             tokens_after,
+            context_window: Some(self.window()),
         };
         let (stored, told) = oneshot::channel();
         self.report(Report::Compacted { compaction, stored })

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use domain::event::{HookPoint, MessageKind};
-use domain::limits::{HOOK_TEXT_BYTES_MAX, STOP_BLOCKS_MAX};
+use domain::limits::{HOOK_TEXT_BYTES_MAX, MCP_QUIET_WAIT, STOP_BLOCKS_MAX};
 use llm::{ChooseError, Chunk, Message, ToolCall};
 use serde_json::{Map, Value, json};
 use tools::Outcome;
 use tools::library::Expanded;
+use tools::remote::{RemoteTools, Settling};
 use tools::sandbox::Grants;
 
 use super::compact::Why;
@@ -38,6 +39,8 @@ pub(super) struct Prepared {
 #[derive(Default)]
 struct Said {
     stopped: Option<String>,
+    /// The command of the hook that stopped it.
+    stopped_by: Option<String>,
     input: Option<Value>,
     result: Option<String>,
     context: Option<String>,
@@ -55,10 +58,17 @@ impl Turn {
         let toolbox = self.toolbox.clone().with_library(library);
         let toolbox = toolbox.with_agents(project.agents.clone());
         let network = project.rules.grants_network();
-        let toolbox = toolbox.with_grants(Grants { network });
+        let toolbox = toolbox.with_grants(Grants {
+            network,
+            ..Grants::default()
+        });
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
+        // A model in this process is not told which tools there are, and its turn must not wait.
+        if self.model.reaches_out() {
+            unless_cancelled(&self.cancel, self.toolbox.look_at_files()).await?;
+        }
         if self.toolbox.has_client() {
             // It is asked for its tools now, and for files as soon as a change is to be shown.
             self.before_reaching_out().await?;
@@ -71,7 +81,7 @@ impl Turn {
                 self.before_reaching_out().await?;
             }
             let settling = remote.settle(project.servers.clone());
-            unless_cancelled(&self.cancel, settling).await?;
+            self.wait_for_servers(&*remote, settling).await?;
         }
         self.take_commands();
         self.toolbox.look_again();
@@ -80,6 +90,22 @@ impl Turn {
         self.overhead = overhead(&self.system, &self.tools);
         self.project = project;
         Ok(())
+    }
+
+    /// Waits for tool servers to start, and tells the user which ones it still waits for if that takes long.
+    async fn wait_for_servers(
+        &mut self,
+        remote: &dyn RemoteTools,
+        mut settling: Settling,
+    ) -> Result<(), Stopped> {
+        let soon = tokio::time::timeout(MCP_QUIET_WAIT, &mut settling);
+        if unless_cancelled(&self.cancel, soon).await?.is_ok() {
+            return Ok(());
+        }
+        for text in remote.news() {
+            self.report(Report::Note(Note::Told(text))).await?;
+        }
+        unless_cancelled(&self.cancel, settling).await
     }
 
     /// Offers what tool servers have to offer by now, and tells a person what became of them.
@@ -320,10 +346,16 @@ impl Turn {
             fields.insert("toolInput".to_owned(), call.input.clone());
         }
         let said = self.ask(HookPoint::PreToolUse, Some(&call), fields).await?;
-        let input = said.input.unwrap_or_else(|| call.input.clone());
+        let input = match said.input {
+            Some(input) => self.toolbox.resolve(&call.name, input).input,
+            None => call.input.clone(),
+        };
+        let hook = said.stopped_by.unwrap_or_default();
+        let refused = said.stopped;
+        let refused = refused.map(|why| format!("The hook `{hook}` refused it: {why}"));
         Ok(Prepared {
             call: ToolCall { input, ..call },
-            refused: said.stopped,
+            refused,
             context: said.context,
         })
     }
@@ -413,11 +445,12 @@ impl Turn {
                 context => ran.event.context = context,
             }
             if let Some(why) = ran.stopped {
-                self.tell_why(point, &why).await?;
+                self.tell_why(point, &why, &ran.event.command).await?;
                 if point == HookPoint::Stop {
                     ran.event.context = Some(why.clone());
                 }
                 said.stopped = Some(why);
+                said.stopped_by = Some(ran.event.command.clone());
             }
             self.report(Report::Note(Note::Hook(ran.event))).await?;
             if said.stopped.is_some() {
@@ -429,13 +462,13 @@ impl Turn {
 
     /// Tells the person why the turn ends here, if it does. Before the hook's own event, for that
     /// of a refused prompt takes all that came since out of the model's sight.
-    async fn tell_why(&mut self, point: HookPoint, why: &str) -> Result<(), Stopped> {
+    async fn tell_why(&mut self, point: HookPoint, why: &str, hook: &str) -> Result<(), Stopped> {
         let text = match point {
             HookPoint::SessionStart | HookPoint::UserPromptSubmit => {
-                format!("A hook did not let this prompt through: {why}")
+                format!("A hook did not let this prompt through: {why} (the hook is `{hook}`)")
             }
             HookPoint::BeforeModelCall | HookPoint::AfterModelCall => {
-                format!("A hook ended this turn: {why}")
+                format!("A hook ended this turn: {why} (the hook is `{hook}`)")
             }
             HookPoint::PreToolUse
             | HookPoint::PostToolUse

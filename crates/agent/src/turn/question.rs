@@ -38,7 +38,9 @@ impl Turn {
                 let note = "[the question could not be answered; this is the page itself]";
                 Ok(Outcome::completed(format!("{note}\n{}", outcome.text)))
             }
-            Err(stopped @ (Stopped::Cancelled | Stopped::Abandoned)) => Err(stopped),
+            Err(stopped @ (Stopped::Cancelled | Stopped::Abandoned | Stopped::Repeats(_))) => {
+                Err(stopped)
+            }
         }
     }
 

@@ -50,7 +50,9 @@ impl Turn {
             None => return Ok(()),
             Some(Ok(sampled)) => Ok(sampled),
             Some(Err(Stopped::Model(_))) => Err(NotSampled::Failed),
-            Some(Err(stopped @ (Stopped::Cancelled | Stopped::Abandoned))) => return Err(stopped),
+            Some(Err(
+                stopped @ (Stopped::Cancelled | Stopped::Abandoned | Stopped::Repeats(_)),
+            )) => return Err(stopped),
         };
         // Who is gone needs no answer.
         let _ = reply.send(told);

@@ -2,6 +2,7 @@
 
 mod compacting;
 mod hooked;
+mod repeated;
 mod world;
 
 use domain::Event;
@@ -38,7 +39,11 @@ async fn d_03_neighbouring_reads_overlap_and_their_results_come_in_the_order_of_
     let texts: Vec<_> = results.iter().map(|result| result.text.as_str()).collect();
     assert_eq!(
         texts,
-        ["text of read a", "text of read b", "text of read c"]
+        [
+            "1\ttext of read a",
+            "1\ttext of read b",
+            "1\ttext of read c"
+        ]
     );
 }
 

@@ -13,6 +13,7 @@ use crate::probe::LocalServer;
 async fn what_was_asked_for_is_taken_at_once() {
     let settings = |spec: &str| ModelSettings {
         spec: Some(spec.to_owned()),
+        spec_from: Some("--model".to_owned()),
         openai_base: Some("http://127.0.0.1:9/v1".to_owned()),
         openai_key: Some("sk-x".into()),
         anthropic_key: Some("a".into()),
@@ -29,7 +30,7 @@ async fn what_was_asked_for_is_taken_at_once() {
     ] {
         let choice = choose(settings(spec)).await.unwrap();
         assert_eq!(choice.provider.label(), label);
-        assert_eq!(choice.why, "set by --model or FASTNESS_MODEL");
+        assert_eq!(choice.why, "set by --model");
     }
     assert!(start.elapsed() < Duration::from_millis(50));
 }

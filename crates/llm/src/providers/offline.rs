@@ -53,23 +53,44 @@ fn reply(request: &ModelRequest) -> Vec<Chunk> {
         .collect();
     let asked = Request::understand(last_prompt(&request.messages));
     match request.messages.last() {
+        // The tool changes only files that were read.
+        Some(Message::ToolResults(outcomes))
+            if asked.is_edit() && has_only_read(&request.messages, outcomes) =>
+        {
+            call(asked.tool())
+        }
         Some(Message::ToolResults(outcomes)) => {
             let texts: Vec<String> = outcomes.iter().map(|one| report(&asked, one)).collect();
             say(&texts.join("\n\n"))
         }
         Some(Message::User { .. } | Message::Assistant { .. }) | None => match asked.tool() {
-            Some((name, input)) if tools.contains(&name) => {
-                let call = ToolCall {
-                    id: fresh_call_id(),
-                    name: name.to_owned(),
-                    input,
-                };
-                vec![Chunk::ToolCall(call), Chunk::Stop(ModelStop::ToolUse)]
-            }
+            Some((name, _)) if tools.contains(&name) => call(asked.first_tool()),
             Some((name, _)) => say(&answer::tool_is_missing(name, &tools)),
             None => say(&answer::without_tool(&asked, &tools)),
         },
     }
+}
+
+/// A call of that tool with that input.
+fn call(tool: Option<(&'static str, serde_json::Value)>) -> Vec<Chunk> {
+    let calls = tool.into_iter().map(|(name, input)| {
+        Chunk::ToolCall(ToolCall {
+            id: fresh_call_id(),
+            name: name.to_owned(),
+            input,
+        })
+    });
+    calls.chain([Chunk::Stop(ModelStop::ToolUse)]).collect()
+}
+
+/// Whether the last answer called `read`, and it worked.
+fn has_only_read(messages: &[Message], outcomes: &[ToolOutcome]) -> bool {
+    let mut before = messages.iter().rev().skip(1);
+    let is_read = match before.next() {
+        Some(Message::Assistant { calls, .. }) => calls.iter().all(|call| call.name == "read"),
+        Some(Message::User { .. } | Message::ToolResults(_)) | None => false,
+    };
+    is_read && outcomes.iter().all(|outcome| !outcome.failed)
 }
 
 fn report(asked: &Request<'_>, outcome: &ToolOutcome) -> String {

@@ -29,6 +29,10 @@ impl Dialect for Ollama {
         Box::new(reply::OllamaReply::default())
     }
 
+    fn may_write_calls(&self) -> bool {
+        true
+    }
+
     fn refused_extra(&self, said: &str) -> Option<Extra> {
         if said.contains("does not support thinking") {
             Some(Extra::Thoughts)

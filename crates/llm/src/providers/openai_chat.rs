@@ -24,6 +24,10 @@ impl Dialect for OpenAiChat {
         Box::new(reply::ChatReply::default())
     }
 
+    fn may_write_calls(&self) -> bool {
+        true
+    }
+
     fn refused_extra(&self, said: &str) -> Option<Extra> {
         // As servers of small models say it; an agent that only talks is better than none.
         let tools = said.contains("does not support tools");

@@ -123,6 +123,10 @@ impl Model for ScriptModel {
     fn reaches_out(&self) -> bool {
         false
     }
+
+    fn may_write_calls(&self) -> bool {
+        true
+    }
 }
 
 /// A checked script: what sessions play, and what sub-agents do instead.

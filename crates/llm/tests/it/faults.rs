@@ -119,6 +119,65 @@ async fn f42_silence_between_chunks_ends_at_its_deadline() {
 }
 
 #[tokio::test]
+async fn comments_do_not_keep_a_silent_call_alive() {
+    for format in ALL {
+        // Lines of JSON have no comments, but some of them may be blank.
+        let bytes: &[u8] = if format.is_lines {
+            b"\n"
+        } else {
+            b": ping\n\n"
+        };
+        let Act::Write(bytes) = chunk(bytes) else {
+            panic!("a chunk is written")
+        };
+        let drip = || Act::Drip(bytes.clone(), Duration::from_millis(10));
+        let limits = Limits {
+            model_first_byte: Duration::from_millis(200),
+            model_between_chunks: Duration::from_millis(150),
+            model_call: Duration::from_secs(20),
+            ..Limits::default()
+        };
+        let server = Server::start(vec![format.begun(&[], vec![drip()])]).await;
+        let error = failure(open(format, &server.base, limits.clone()).await.as_mut()).await;
+        let said = "the model did not begin to answer within 0.2 s";
+        assert_eq!(error.to_string(), said, "{}", format.spec);
+        let server = Server::start(vec![format.begun(format.first_word, vec![drip()])]).await;
+        let shown = show(open(format, &server.base, limits).await.as_mut()).await;
+        let said = "error the model stopped in mid-answer and did not go on within 0.15 s\n";
+        assert!(shown.ends_with(said), "{}: {shown}", format.spec);
+    }
+}
+
+#[tokio::test]
+async fn events_without_content_keep_a_call_alive_five_times_as_long() {
+    let events = [
+        ("anthropic:", r#"{"type":"ping"}"#),
+        ("openai-chat:", r#"{"choices":[{"delta":{"content":""}}]}"#),
+        ("openai:", r#"{"type":"response.in_progress"}"#),
+        ("ollama:", r#"{"message":{"content":""},"done":false}"#),
+    ];
+    for (spec, event) in events {
+        let is_meant = |format: &&&Format| format.spec.starts_with(spec);
+        let Some(format) = ALL.iter().find(is_meant) else {
+            continue;
+        };
+        let Act::Write(ping) = chunk(&format.bytes(&[event])) else {
+            panic!("a chunk is written")
+        };
+        let drip = Act::Drip(ping, Duration::from_millis(10));
+        let server = Server::start(vec![format.begun(format.first_word, vec![drip])]).await;
+        let limits = Limits {
+            model_between_chunks: Duration::from_millis(100),
+            model_call: Duration::from_secs(20),
+            ..Limits::default()
+        };
+        let shown = show(open(format, &server.base, limits).await.as_mut()).await;
+        let said = "error the model stopped in mid-answer and did not go on within 0.5 s\n";
+        assert!(shown.ends_with(said), "{spec}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn f42_an_answer_without_end_ends_at_the_deadline_of_the_call() {
     for format in ALL {
         let Act::Write(word) = chunk(&format.bytes(format.first_word)) else {

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use domain::Limits;
-use llm::ModelError;
+use llm::{ModelError, choose};
 
 use crate::formats::ALL;
 use crate::server::{Server, plain};
-use crate::support::{ask, check, failure, open};
+use crate::support::{ask, check, failure, open, with_key};
 
 const JSON: &str = "content-type: application/json\r\n";
 
@@ -126,5 +126,38 @@ async fn a_conversation_that_is_too_long_is_an_error_of_its_own() {
         let error = failure(model.as_mut()).await;
         assert_eq!(error, ModelError::ContextTooLong, "{}", format.spec);
         assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_short_key_does_not_hide_what_the_server_says() {
+    for format in ALL {
+        let too_long = plain("400 Bad Request", JSON, format.too_long);
+        let body = r#"{"error":{"message":"The next box has no exit"}}"#;
+        let other = plain("400 Bad Request", JSON, body);
+        let server = Server::start(vec![too_long, other]).await;
+        let settings = with_key(format.spec, &server.base, Limits::default(), "x");
+        let mut model = choose(settings).await.unwrap().provider.open();
+        let error = failure(model.as_mut()).await;
+        assert_eq!(error, ModelError::ContextTooLong, "{}", format.spec);
+        let error = failure(model.as_mut()).await.to_string();
+        let said = "the model's server answered 400: The next box has no exit";
+        assert_eq!(error, said, "{}", format.spec);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_a_server_repeats_is_hidden() {
+    for format in ALL {
+        if format.key_header.is_none() {
+            continue;
+        }
+        let body = r#"{"error":{"message":"Who is 'opensesame'? Is it opensesame!"}}"#;
+        let server = Server::start(vec![plain("400 Bad Request", JSON, body)]).await;
+        let settings = with_key(format.spec, &server.base, Limits::default(), "opensesame");
+        let mut model = choose(settings).await.unwrap().provider.open();
+        let error = failure(model.as_mut()).await.to_string();
+        let said = "the model's server answered 400: Who is '(key)'? Is it (key)!";
+        assert_eq!(error, said, "{}", format.spec);
     }
 }

@@ -28,11 +28,16 @@ pub(crate) async fn ask(format: &Format, server: &Server) -> String {
 
 /// Settings under which every form speaks to `base`.
 pub(crate) fn settings(spec: &str, base: &str, limits: Limits) -> ModelSettings {
+    with_key(spec, base, limits, KEY)
+}
+
+/// As [`settings`], with another key.
+pub(crate) fn with_key(spec: &str, base: &str, limits: Limits, key: &str) -> ModelSettings {
     ModelSettings {
         spec: Some(spec.to_owned()),
-        anthropic_key: Some(KEY.into()),
+        anthropic_key: Some(key.into()),
         anthropic_base: Some(base.to_owned()),
-        openai_key: Some(KEY.into()),
+        openai_key: Some(key.into()),
         openai_base: Some(base.to_owned()),
         ollama_host: Some(base.to_owned()),
         limits,

@@ -25,7 +25,7 @@ use crate::budget::Budget;
 use crate::command::Command;
 use crate::context::Conversation;
 use crate::project::{Operator, Place, ProjectView};
-use crate::report::{Finished, Note, Report, Verdict};
+use crate::report::{Finished, Note, Proposal, Report, Verdict};
 use crate::settings::FileSettings;
 
 /// What the model does when it is asked; without an end it then says nothing more.
@@ -159,7 +159,7 @@ impl World {
         let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
         Place {
             session: domain::SessionId::random(),
-            cwd: self.place.path().to_owned(),
+            cwd: self.place.path().to_owned().into(),
             is_local: true,
             operator: Arc::new(Operator {
                 settings,
@@ -260,6 +260,35 @@ impl World {
         results.collect()
     }
 
+    /// The texts of all results, in the order in which they were stored.
+    pub(super) fn results(&self) -> Vec<&str> {
+        let results = self.events.iter().filter_map(|event| {
+            if let Event::ToolResult(result) = event {
+                Some(result.text.as_str())
+            } else {
+                None
+            }
+        });
+        results.collect()
+    }
+
+    /// The tools and inputs of all calls.
+    pub(super) fn calls(&self) -> Vec<(&str, &serde_json::Value)> {
+        let calls = self.events.iter().filter_map(|event| {
+            if let Event::ToolUse(call) = event {
+                Some((call.name.as_str(), &call.input))
+            } else {
+                None
+            }
+        });
+        calls.collect()
+    }
+
+    /// Writes a file beside the turn.
+    pub(super) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.place.path().join(name), text).unwrap();
+    }
+
     /// What the model was shown in its call number `at`.
     pub(super) fn request(&self, at: usize) -> Vec<Message> {
         self.requests.lock().unwrap()[at].messages.to_vec()
@@ -334,29 +363,44 @@ impl World {
                 self.store(compaction);
                 stored.send(()).unwrap();
             }
-            Some(Report::Proposed(proposals)) => {
-                self.end_message();
-                for proposal in proposals {
-                    self.store(ToolUse {
-                        turn: TurnId(1),
-                        call_id: proposal.call.clone(),
-                        name: proposal.name,
-                        input: proposal.input,
-                        title: proposal.title,
-                        kind: proposal.kind,
-                        locations: proposal.locations.into(),
-                        content: proposal.content.into(),
-                        allowed_by: None,
-                    });
-                    let permit = Permit::granted(proposal.call, EventSeq(1));
-                    proposal.verdict.send(Verdict::Run(permit)).unwrap();
-                }
-            }
+            Some(Report::Proposed(proposals)) => self.on_proposed(proposals),
             Some(Report::Finished(finished)) => self.on_finished(finished),
             Some(Report::Ended(end)) => {
                 self.end_message();
                 self.outcome = Some(end.outcome);
             }
+        }
+    }
+
+    fn on_proposed(&mut self, proposals: Vec<Proposal>) {
+        self.end_message();
+        for proposal in proposals {
+            self.store(ToolUse {
+                turn: TurnId(1),
+                call_id: proposal.call.clone(),
+                name: proposal.name,
+                input: proposal.input,
+                title: proposal.title,
+                kind: proposal.kind,
+                locations: proposal.locations.into(),
+                content: proposal.content.into(),
+                allowed_by: None,
+            });
+            if let Some(refusal) = proposal.refused {
+                let (status, text) = refusal.result();
+                let text = text.to_owned();
+                self.store(ToolResult {
+                    call_id: proposal.call,
+                    status,
+                    text,
+                    blocks: Vec::new(),
+                    locations: Vec::new(),
+                });
+                proposal.verdict.send(Verdict::Denied).unwrap();
+                continue;
+            }
+            let permit = Permit::granted(proposal.call, EventSeq(1));
+            proposal.verdict.send(Verdict::Run(permit)).unwrap();
         }
     }
 
@@ -396,6 +440,10 @@ impl Model for Player {
         let is_whole = matches!(play.last(), Some(Ok(Chunk::Stop(_)) | Err(_)));
         let rest = stream::iter((!is_whole).then_some(stream::pending())).flatten();
         Box::pin(stream::iter(play).chain(rest))
+    }
+
+    fn may_write_calls(&self) -> bool {
+        true
     }
 }
 

@@ -73,6 +73,11 @@ impl Reply for MessagesReply {
         Ok(())
     }
 
+    fn heard(&self) -> usize {
+        let ends = usize::from(self.stop.is_some()) + usize::from(self.is_done);
+        self.room.taken() + self.kept_bytes + self.blocks.len() + ends
+    }
+
     fn stage(&self) -> Stage {
         match self.stop {
             _ if self.is_done => Stage::Done,

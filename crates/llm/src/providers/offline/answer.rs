@@ -16,8 +16,9 @@ To talk with a real model, do one of these and start Fastness again:
 
 1. **On this machine, free:** install Ollama and run `ollama pull qwen3`. Fastness finds it by \
 itself (LM Studio, llama.cpp and vLLM too).
-2. **OpenAI:** `export OPENAI_API_KEY=…`
-3. **Any compatible server:** `export OPENAI_BASE_URL=http://HOST:PORT/v1` and add \
+2. **Anthropic:** `export ANTHROPIC_API_KEY=…`
+3. **OpenAI:** `export OPENAI_API_KEY=…`
+4. **Any compatible server:** `export OPENAI_BASE_URL=http://HOST:PORT/v1` and add \
 `--model openai-chat:NAME`";
 
 /// The answer to a request that takes no tool.
@@ -61,8 +62,22 @@ pub(super) fn tool_is_missing(name: &str, tools: &[&str]) -> String {
     format!("I cannot do that here: the tool `{name}` is not available. {instead}")
 }
 
+/// The text of a file without the numbers that `read` puts before its lines.
+fn without_numbers(result: &str) -> String {
+    let lines = result
+        .split_inclusive('\n')
+        .map(|line| match line.split_once('\t') {
+            Some((number, rest)) if number.parse::<u64>().is_ok() => rest,
+            Some(_) | None => line,
+        });
+    lines.collect()
+}
+
 /// The answer once the tool has succeeded with `result`.
 pub(super) fn after(asked: &Request<'_>, result: &str) -> String {
+    let is_numbered = matches!(asked, Request::Read { .. } | Request::Summarise { .. });
+    let bare = is_numbered.then(|| without_numbers(result));
+    let result = bare.as_deref().unwrap_or(result);
     match asked {
         Request::Summarise { path } => summarise(path, result),
         Request::Read { path } if result.trim().is_empty() => format!("`{path}` is empty."),

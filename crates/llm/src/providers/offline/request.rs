@@ -156,6 +156,29 @@ impl<'a> Request<'a> {
         })
     }
 
+    pub(super) fn is_edit(&self) -> bool {
+        matches!(self, Self::Edit { .. })
+    }
+
+    /// The tool that is called first, and its input: a file is read before it is edited.
+    pub(super) fn first_tool(&self) -> Option<(&'static str, Value)> {
+        match self {
+            Self::Edit { path, .. } => Some(("read", json!({ "path": path }))),
+            Self::Read { .. }
+            | Self::Summarise { .. }
+            | Self::List { .. }
+            | Self::Find { .. }
+            | Self::Search { .. }
+            | Self::Write { .. }
+            | Self::Run { .. }
+            | Self::Fetch { .. }
+            | Self::Help
+            | Self::Greeting
+            | Self::Incomplete { .. }
+            | Self::Other => self.tool(),
+        }
+    }
+
     /// The tool that carries the request out, and its input.
     pub(super) fn tool(&self) -> Option<(&'static str, Value)> {
         Some(match *self {

@@ -75,6 +75,10 @@ impl Reply for OllamaReply {
         Ok(())
     }
 
+    fn heard(&self) -> usize {
+        self.room.taken() + usize::from(self.end.is_some())
+    }
+
     fn stage(&self) -> Stage {
         self.end.as_ref().map_or(Stage::Open, |_| Stage::Done)
     }

@@ -87,6 +87,11 @@ impl Reply for ResponsesReply {
         Ok(())
     }
 
+    fn heard(&self) -> usize {
+        let end = usize::from(self.end.is_some());
+        self.room.taken() + self.kept_bytes + self.items.len() + end
+    }
+
     fn stage(&self) -> Stage {
         // Usage comes with the end itself.
         self.end.map_or(Stage::Open, |_| Stage::Done)

@@ -72,6 +72,11 @@ impl Reply for ChatReply {
         Ok(())
     }
 
+    fn heard(&self) -> usize {
+        let ends = usize::from(self.finish.is_some()) + usize::from(self.is_done);
+        self.room.taken() + ends
+    }
+
     fn stage(&self) -> Stage {
         match self.finish {
             _ if self.is_done => Stage::Done,

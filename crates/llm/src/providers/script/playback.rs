@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::fill::Blanks;
 use super::{Saying, Step};
-use crate::deadline::Deadlines;
+use crate::deadline::{Deadlines, Progress};
 use crate::error::ModelError;
 use crate::model::{Chunk, Message, ModelStop, ToolCall, fresh_call_id};
 
@@ -130,7 +130,10 @@ impl Playback {
         let wakes = Instant::now() + time;
         let (deadline, error) = self.deadlines.next();
         self.expired = (deadline < wakes).then_some(error);
-        self.sleeping = Some(Box::pin(tokio::time::sleep_until(wakes.min(deadline))));
+        let until = wakes.min(deadline);
+        self.deadlines
+            .waited(until.saturating_duration_since(Instant::now()));
+        self.sleeping = Some(Box::pin(tokio::time::sleep_until(until)));
     }
 }
 
@@ -167,7 +170,7 @@ impl Stream for Playback {
                 return Poll::Ready(None);
             }
             if let Some(chunk) = self.advance() {
-                self.deadlines.heard();
+                self.deadlines.heard(Progress::Content);
                 return Poll::Ready(Some(chunk));
             }
         }
