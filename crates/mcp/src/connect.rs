@@ -19,6 +19,7 @@ use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
 use tools::shell::Shell;
 
 use crate::error::{CallError, ConnectError};
+use crate::fetching::{PrivateCache, is_downloader};
 use crate::handler::Handler;
 use crate::hub::Hub;
 use crate::life::Life;
@@ -37,6 +38,8 @@ pub struct Servers {
     pub(crate) logins: Option<Logins>,
     /// How long a session's first turn waits for those that it does not need.
     pub(crate) grace: Duration,
+    /// Where programs that download what they run keep it, each in a directory of its own.
+    caches: Option<PathBuf>,
     findings: Findings,
 }
 
@@ -48,6 +51,7 @@ impl Servers {
             guard,
             logins: None,
             grace: MCP_GRACE,
+            caches: None,
             findings: Findings::default(),
         }
     }
@@ -63,6 +67,15 @@ impl Servers {
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
+    }
+
+    /// The same, whose programs keep what they download below `directory`.
+    #[must_use]
+    pub fn with_caches(self, directory: Option<PathBuf>) -> Self {
+        Self {
+            caches: directory,
+            ..self
+        }
     }
 
     /// The servers of one session, of which those that its client named are started at once.
@@ -180,7 +193,9 @@ impl Connector {
             ConnectError::Failed(_) | ConnectError::TooSlow(_) => {
                 ConnectError::Failed(format!("{error}; {hint}"))
             }
-            ConnectError::Refused(_) | ConnectError::LoginNeeded(_) => error,
+            ConnectError::Refused(_)
+            | ConnectError::NoProgram(_)
+            | ConnectError::LoginNeeded(_) => error,
         }
     }
 
@@ -216,7 +231,11 @@ impl Connector {
         program: &ServerProgram,
         lifecycle: ClientLifecycleMode,
     ) -> Result<Link, ConnectError> {
-        let pipe = program::start(program, &self.home).await?;
+        let cwd = self.home.roots.directories().next();
+        let cache = self.servers.caches.as_deref().zip(cwd);
+        let cache =
+            cache.and_then(|(caches, cwd)| PrivateCache::of(&self.server, program, cwd, caches));
+        let pipe = program::start(program, &self.home, cache).await?;
         let life = pipe.life.clone();
         Link::begin(pipe, life, self.handler(), lifecycle).await
     }
@@ -313,7 +332,11 @@ fn network_hint(server: &ToolServer, home: &RemoteHome) -> Option<String> {
     }
     let name = &server.name;
     let set = match server.named_by {
-        NamedBy::Operator => format!("`network = true` in [mcp.{name}] gives it one"),
+        NamedBy::Operator => {
+            format!(
+                "`network = true` in [mcp.{name}] gives it one, as `mcp add --network` writes it"
+            )
+        }
         NamedBy::Project => {
             "`network = true` beside its command gives it one, once that is approved".to_owned()
         }
@@ -321,7 +344,14 @@ fn network_hint(server: &ToolServer, home: &RemoteHome) -> Option<String> {
             format!("`allow = [\"mcp_network({name})\"]` in [permissions] gives it one")
         }
     };
-    Some(format!("it has no network: {set}"))
+    let what = match is_downloader(&program.command) {
+        true => format!(
+            "{} downloads what it runs, and it has no network",
+            program.command
+        ),
+        false => "it has no network".to_owned(),
+    };
+    Some(format!("{what}: {set}"))
 }
 
 /// Asks in the newest way first.

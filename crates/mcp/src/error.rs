@@ -13,6 +13,9 @@ pub enum ConnectError {
     /// It may work another time.
     #[error("{0}")]
     Failed(String),
+    /// There is no such program here; it may be installed by another time.
+    #[error("{0}")]
+    NoProgram(String),
     /// It took too long.
     #[error("it did not answer within {} s", .0.as_secs())]
     TooSlow(Duration),
@@ -27,7 +30,7 @@ impl ConnectError {
     pub fn is_final(&self) -> bool {
         match self {
             Self::Refused(_) | Self::LoginNeeded(_) => true,
-            Self::Failed(_) | Self::TooSlow(_) => false,
+            Self::Failed(_) | Self::NoProgram(_) | Self::TooSlow(_) => false,
         }
     }
 }

@@ -272,10 +272,7 @@ impl RemoteTools for Hub {
                 told.insert(key.clone(), state.clone());
             }
             if is_new && !is_well {
-                news.push(format!(
-                    "Tool server {}: {state}",
-                    quoted(&kept.server.name)
-                ));
+                news.push(format!("MCP server {}: {state}", quoted(&kept.server.name)));
             }
         }
         news
@@ -395,7 +392,10 @@ fn remote(server: &ToolServer, tool: &Tool) -> Option<RemoteTool> {
 fn words(status: &Status) -> String {
     let why = status.why.as_deref().unwrap_or("no reason is known");
     match status.phase {
-        Phase::Starting if status.starts <= 1 => "it is still starting".to_owned(),
+        Phase::Starting if status.starts <= 1 => {
+            let seconds = MCP_START_WAIT.as_secs();
+            format!("it is still starting (it has {seconds} s for that)")
+        }
         Phase::Starting => format!("it is started again ({why})"),
         Phase::Ready => "it is ready".to_owned(),
         Phase::BackingOff { .. } => format!("it failed and will be tried again: {why}"),

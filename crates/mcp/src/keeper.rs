@@ -230,7 +230,9 @@ impl Keeper {
                 match &error {
                     ConnectError::LoginNeeded(_) => self.supervision.turned_away(),
                     ConnectError::Refused(_) => self.supervision.refused(),
-                    ConnectError::Failed(_) | ConnectError::TooSlow(_) => {
+                    ConnectError::Failed(_)
+                    | ConnectError::NoProgram(_)
+                    | ConnectError::TooSlow(_) => {
                         self.supervision.failed(Instant::now());
                     }
                 }

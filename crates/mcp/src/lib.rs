@@ -10,6 +10,7 @@
 //!   server, its deadline, a cancellation, or the end of the connection.
 //! * [`handler`]: what a server may ask of us, and [`elicit`] of the person, while a tool of it runs.
 //! * [`supervise`] and [`keeper`]: what to do when a connection ends (rules), and the task that does it.
+//! * [`fetching`]: private caches for programs that download what they run, such as `npx`.
 //! * [`oauth`]: logins to servers that want to know who asks.
 //! * [`hub`]: the servers of one session, as the [`RemoteTools`](tools::remote::RemoteTools) that turns
 //!   see; [`Servers`] makes one for each session.
@@ -22,6 +23,7 @@ mod elicit;
 mod error;
 #[cfg(test)]
 mod faults;
+mod fetching;
 mod filter;
 mod handler;
 mod hub;
@@ -42,6 +44,7 @@ mod transport;
 
 pub use connect::Servers;
 pub use error::{CallError, ConnectError};
+pub use fetching::is_downloader;
 pub use hub::{Hub, ServerReport};
 pub use names::{offered_name, server_key};
 pub use oauth::{LoggedOut, LoginError};

@@ -20,7 +20,7 @@ mod store;
 mod tests;
 mod web;
 
-pub(crate) use account::Account;
+pub(crate) use account::{Account, NotRenewed};
 pub(crate) use challenge::Challenge;
 pub use logout::LoggedOut;
 pub(crate) use store::Logins;
@@ -35,6 +35,14 @@ pub enum LoginError {
     /// Somebody on the way could not be reached or did not answer sensibly.
     #[error("{0}")]
     Failed(String),
+    /// The authorization server has no time for us now.
+    #[error("{why}")]
+    Busy {
+        /// What it said.
+        why: String,
+        /// How long it wants to be left alone, if it said so.
+        retry_after: Option<std::time::Duration>,
+    },
     /// The person, or who decides there, said no.
     #[error("the login was denied: {0}")]
     Denied(String),

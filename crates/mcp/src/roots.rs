@@ -7,8 +7,7 @@ use tools::roots::Roots;
 
 /// Their addresses.
 pub(crate) fn addresses(roots: &Roots) -> Vec<String> {
-    let directories = roots.directories().iter();
-    directories.map(|directory| address(directory)).collect()
+    roots.directories().map(address).collect()
 }
 
 /// `file:` and the path, with everything written out that an address may not hold.

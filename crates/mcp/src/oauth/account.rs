@@ -2,8 +2,11 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use domain::limits::{MCP_RENEWAL_REST, MCP_RENEWAL_REST_MAX};
 use domain::tool_server::{Hidden, LoginClient};
+use tokio::time::Instant;
 
 use super::introduce::Registration;
 use super::login::{fulfilled, now, renew};
@@ -29,6 +32,19 @@ struct Shared {
     /// What people are told who must log in.
     hint: String,
     held: Mutex<Held>,
+    /// Until when its authorization server is left alone, and why.
+    rest: Mutex<Option<(Instant, String)>>,
+}
+
+/// A login that could not be renewed now. It is kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its login could not be renewed: {why}; the login is kept, and renewing it is tried again in {} s",
+    .wait.as_secs().max(1)
+)]
+pub(crate) struct NotRenewed {
+    why: String,
+    wait: Duration,
 }
 
 /// What of the file is known here.
@@ -60,6 +76,7 @@ impl Account {
             client,
             hint,
             held: Mutex::new(Held::Unread),
+            rest: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -93,7 +110,8 @@ impl Account {
             return None;
         };
         let is_late = expires_at.is_some_and(|at| now() + EARLY_SECONDS >= at);
-        if is_late && let Some(renewed) = self.renewed(Some(&token), None).await {
+        // If it cannot be renewed now, it may still be good enough.
+        if is_late && let Ok(Some(renewed)) = self.renewed(Some(&token), None).await {
             return Some(renewed);
         }
         Some(token)
@@ -101,41 +119,56 @@ impl Account {
 
     /// A token other than the one that was `used`, after the server has turned it away with
     /// `challenge` or it has become old. None if only a person can get one; that is noted then.
+    ///
+    /// # Errors
+    /// If it could not be renewed now and may be later. What renews it is kept.
     pub(crate) async fn renewed(
         &self,
         used: Option<&Hidden>,
         challenge: Option<&Challenge>,
-    ) -> Option<Hidden> {
+    ) -> Result<Option<Hidden>, NotRenewed> {
         // Held while the token is renewed, or two processes would use up the same one.
-        let locked = self.shared.file.lock().await.ok()?;
-        let (locked, stored) = reading(locked).await.ok()?;
+        let locked = self.shared.file.lock().await.map_err(not_stored)?;
+        let (locked, stored) = reading(locked).await.map_err(not_stored)?;
         if let Some(grant) = &stored.grant
             && used.is_none_or(|used| used.reveal() != grant.access_token)
         {
             self.hold(Some(grant));
-            return Some(Hidden::new(&grant.access_token));
+            return Ok(Some(Hidden::new(&grant.access_token)));
         }
         let lacks_scope = challenge.is_some_and(Challenge::lacks_scope);
         let old = stored.grant.as_ref();
+        let mut is_over = false;
         if let Some(old) = old.filter(|old| old.refresh_token.is_some() && !lacks_scope) {
+            self.may_ask()?;
             match renew(old, &self.shared.web).await {
                 Ok(grant) => {
                     let token = Hidden::new(&grant.access_token);
                     self.hold(Some(&grant));
-                    writing(locked, fulfilled(grant)).await.ok()?;
-                    return Some(token);
+                    writing(locked, fulfilled(grant))
+                        .await
+                        .map_err(not_stored)?;
+                    return Ok(Some(token));
                 }
-                // Perhaps another time.
-                Err(LoginError::Failed(_) | LoginError::TooSlow | LoginError::NotStored(_)) => {
-                    return None;
+                Err(LoginError::Busy { why, retry_after }) => {
+                    return Err(self.rest(why, retry_after));
                 }
+                Err(
+                    error @ (LoginError::Failed(_)
+                    | LoginError::Refused(_)
+                    | LoginError::TooSlow
+                    | LoginError::NotStored(_)),
+                ) => return Err(self.rest(error.to_string(), None)),
+                // What we are called is not known; what was granted may be, to whoever is.
                 Err(LoginError::NotKnown(_)) => self.forget_registration(&old.issuer).await,
-                Err(LoginError::Denied(_) | LoginError::Refused(_)) => {}
+                Err(LoginError::Denied(_)) => is_over = true,
             }
         }
-        let challenge = challenge?;
+        let Some(challenge) = challenge else {
+            return Ok(None);
+        };
         let kept = stored.grant.map(|grant| Grant {
-            refresh_token: grant.refresh_token.filter(|_| lacks_scope),
+            refresh_token: grant.refresh_token.filter(|_| !is_over),
             ..grant
         });
         let noted = Stored {
@@ -143,7 +176,27 @@ impl Account {
             grant: kept,
         };
         writing(locked, noted).await.ok();
-        None
+        Ok(None)
+    }
+
+    /// Whether the authorization server may be asked again already.
+    fn may_ask(&self) -> Result<(), NotRenewed> {
+        let rest = lock(&self.shared.rest).clone();
+        match rest {
+            Some((until, why)) if Instant::now() < until => {
+                let wait = until - Instant::now();
+                Err(NotRenewed { why, wait })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Leaves the authorization server alone for as long as it wants, within bounds.
+    fn rest(&self, why: String, retry_after: Option<Duration>) -> NotRenewed {
+        let wait = retry_after.unwrap_or(MCP_RENEWAL_REST);
+        let wait = wait.clamp(MCP_RENEWAL_REST, MCP_RENEWAL_REST_MAX);
+        *lock(&self.shared.rest) = Some((Instant::now() + wait, why.clone()));
+        NotRenewed { why, wait }
     }
 
     /// Notes that the server wants a login, or a better one.
@@ -244,9 +297,19 @@ impl Account {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Whole at every step, so a panic elsewhere does not spoil it.
-        let held = self.shared.held.lock();
-        held.unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.held)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whole at every step, so a panic elsewhere does not spoil it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn not_stored(error: io::Error) -> NotRenewed {
+    NotRenewed {
+        why: format!("its file cannot be used: {error}"),
+        wait: MCP_RENEWAL_REST,
     }
 }
 

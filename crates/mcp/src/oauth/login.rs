@@ -165,7 +165,7 @@ impl Asked<'_> {
 /// Renews what was granted.
 ///
 /// # Errors
-/// [`LoginError::Denied`] if it cannot be renewed any more.
+/// [`LoginError::Denied`] if it cannot be renewed any more; after any other it may be renewed later.
 pub(super) async fn renew(grant: &Grant, web: &Web) -> Result<Grant, LoginError> {
     let token = grant.refresh_token.as_deref();
     let token = token.ok_or_else(|| LoginError::Denied("it cannot be renewed".to_owned()))?;
@@ -200,10 +200,15 @@ fn tokens(said: Said) -> Result<Tokens, LoginError> {
     let status = said.status;
     if !status.is_success() {
         let why = format!("{} ({status})", complaint(&said.body));
-        return Err(match status.is_client_error() {
-            true if said.body["error"] == "invalid_client" => LoginError::NotKnown(why),
-            true => LoginError::Denied(why),
-            false => LoginError::Failed(format!("no token was given: {why}")),
+        // Only these two words are about what we showed. Everything else may be over by the next try: a proxy
+        // that wants a login, too many requests, a server that is being updated.
+        return Err(match said.body["error"].as_str() {
+            Some("invalid_grant") => LoginError::Denied(why),
+            Some("invalid_client") => LoginError::NotKnown(why),
+            Some(_) | None => LoginError::Busy {
+                why: format!("no token was given: {why}"),
+                retry_after: said.retry_after,
+            },
         });
     }
     let tokens: Result<Tokens, _> = serde_json::from_value(said.body);

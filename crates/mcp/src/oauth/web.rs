@@ -4,10 +4,12 @@
 //! as open as the server is; everything else must be public, and speak TLS. Redirects are not
 //! followed: what is sent here is secret.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use domain::limits::{MCP_LOGIN_ANSWER_BYTES_MAX, MCP_LOGIN_REQUEST_WAIT};
 use domain::tool_server::{Hidden, ServerUrl, Speech};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Method, StatusCode};
 use netguard::{Guard, Host, Target};
 use serde_json::Value;
@@ -31,6 +33,8 @@ pub(crate) struct Said {
     pub(crate) status: StatusCode,
     /// Null if it was no JSON.
     pub(crate) body: Value,
+    /// How long it wants to be left alone, if it says so in seconds.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Web {
@@ -100,10 +104,17 @@ impl Web {
                 .send_once(door.target(), method, &headers, body)
                 .await?;
             let (status, is_json) = (answer.status, answer.is(JSON));
+            let retry_after = answer.header(RETRY_AFTER.as_str());
+            let retry_after = retry_after.and_then(|text| text.trim().parse().ok());
+            let retry_after = retry_after.map(Duration::from_secs);
             let body = answer.whole_within(MCP_LOGIN_ANSWER_BYTES_MAX).await?;
             let body = serde_json::from_slice(&body).ok().filter(|_| is_json);
             let body = body.unwrap_or(Value::Null);
-            Ok(Said { status, body })
+            Ok(Said {
+                status,
+                body,
+                retry_after,
+            })
         };
         let place = place(door.target());
         match timeout(MCP_LOGIN_REQUEST_WAIT, asking).await {

@@ -20,7 +20,7 @@ use hyper_util::rt::TokioIo;
 use netguard::{Exception, FetchError, Guard, Host, Target};
 
 use crate::error::{ConnectError, quoted};
-use crate::oauth::{Account, Challenge};
+use crate::oauth::{Account, Challenge, NotRenewed};
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 pub(crate) const JSON: &str = "application/json";
@@ -40,6 +40,9 @@ pub(crate) enum HttpError {
     /// The body is longer than it may be.
     #[error("the answer is too long")]
     TooLong,
+    /// The server wants a newer token, and there is none at the moment.
+    #[error(transparent)]
+    NotRenewed(#[from] NotRenewed),
     /// It cannot be sent.
     #[error("the request cannot be made: {0}")]
     Malformed(String),
@@ -143,7 +146,7 @@ impl Door {
         let Some(challenge) = answer.challenge() else {
             return Ok(answer);
         };
-        let Some(token) = account.renewed(token.as_ref(), Some(&challenge)).await else {
+        let Some(token) = account.renewed(token.as_ref(), Some(&challenge)).await? else {
             return Ok(answer);
         };
         carry(&mut headers, Some(&token))?;

@@ -4,6 +4,8 @@
 //! moment; then it is told to stop, then killed.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use domain::limits::{MCP_CLOSE_WAIT, MCP_INCOMING_MAX, MCP_MESSAGE_BYTES_MAX, MCP_OUTGOING_MAX};
 use domain::tool_server::ServerProgram;
@@ -13,10 +15,11 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tools::remote::RemoteHome;
 use tools::sandbox::Piped;
-use tools::shell::PipedCage;
+use tools::shell::{PipedCage, Shell};
 
 use super::{Outgoing, Pipe, is_of_use};
-use crate::error::ConnectError;
+use crate::error::{ConnectError, quoted};
+use crate::fetching::PrivateCache;
 use crate::life::Life;
 
 /// Bytes taken from a pipe at once.
@@ -29,20 +32,33 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(crate) async fn start(
     program: &ServerProgram,
     home: &RemoteHome,
+    cache: Option<PrivateCache>,
 ) -> Result<Pipe, ConnectError> {
     let Some(shell) = &home.shell else {
         return Err(ConnectError::Refused("no programs run here".to_owned()));
     };
+    if let Some(why) = missing(program, home, shell) {
+        return Err(ConnectError::NoProgram(why));
+    }
     let words = std::iter::once(&program.command).chain(&program.args);
     let words: Vec<String> = words.cloned().collect();
     let variables = program.environment.iter();
     let variables = variables.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
-    let variables: Vec<(String, String)> = variables.collect();
+    let mut variables: Vec<(String, String)> = variables.collect();
+    let mut write = program.write.clone();
+    if let Some(cache) = cache {
+        cache.make().map_err(|error| {
+            let place = cache.place.display();
+            ConnectError::Failed(format!("its private cache {place} cannot be made: {error}"))
+        })?;
+        variables.extend(cache.variables);
+        write.push(cache.place);
+    }
     let cage = match program.is_caged {
         true => PipedCage::With {
             network: program.network.unwrap_or(false),
             read: program.read.clone(),
-            write: program.write.clone(),
+            write,
         },
         false => PipedCage::Free,
     };
@@ -55,6 +71,32 @@ pub(crate) async fn start(
         ConnectError::Failed(format!("it could not be started: {error}"))
     })?;
     Ok(attend(piped))
+}
+
+/// Why `program` cannot be found, if it cannot, and what to do.
+fn missing(program: &ServerProgram, home: &RemoteHome, shell: &Shell) -> Option<String> {
+    let command = &program.command;
+    let shown = quoted(command);
+    if command.contains('/') {
+        let cwd = home.roots.directories().next()?;
+        let is_there = cwd.join(command).exists();
+        let advice = "write the path of the program as `command`, and its arguments as `args`";
+        return (!is_there).then(|| format!("there is no program {shown}; {advice}"));
+    }
+    let mut set = program.environment.iter();
+    let own = set.find(|(name, _)| name == "PATH");
+    let path = own.map(|(_, value)| value.reveal());
+    let path = path.or_else(|| shell.variable("PATH")).unwrap_or_default();
+    let is_found = std::env::split_paths(path).any(|folder| is_program(&folder.join(command)));
+    (!is_found).then(|| {
+        let advice = "install it, or write its full path as `command`";
+        format!("the program {shown} was not found on PATH ({path}); {advice}")
+    })
+}
+
+fn is_program(path: &Path) -> bool {
+    let found = path.metadata();
+    found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Starts the tasks that own the pipes of a program.

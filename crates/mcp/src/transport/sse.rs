@@ -60,6 +60,7 @@ async fn stream(door: &Door, last: Option<&str>) -> Result<Events, ConnectError>
         HttpError::Refused(why) => ConnectError::Refused(why),
         HttpError::Unreachable(_)
         | HttpError::Broken(_)
+        | HttpError::NotRenewed(_)
         | HttpError::TooLong
         | HttpError::Malformed(_) => ConnectError::Failed(error.to_string()),
     })?;

@@ -147,7 +147,10 @@ impl Posts {
     ) -> Result<Answer, HttpError> {
         let target = self.door.target();
         let sent = self.door.send(target, method, headers, body).await;
-        if let Err(error @ (HttpError::Unreachable(_) | HttpError::Refused(_))) = &sent {
+        if let Err(
+            error @ (HttpError::Unreachable(_) | HttpError::Refused(_) | HttpError::NotRenewed(_)),
+        ) = &sent
+        {
             self.life.end(error.to_string());
         }
         sent
