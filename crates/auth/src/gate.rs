@@ -51,6 +51,18 @@ impl Principal {
             .map_or(Scope::Control, |token| token.scope)
     }
 
+    /// Whether it may read the numbers of the whole server: the operator, or an `observe` token
+    /// that the operator made for no single session.
+    #[must_use]
+    pub fn may_monitor(&self) -> bool {
+        let is_monitor = |token: &Arc<NamedToken>| {
+            token.maker == PrincipalId::local()
+                && token.session.is_none()
+                && token.scope == Scope::Observe
+        };
+        self.is_local() || self.token.as_ref().is_some_and(is_monitor)
+    }
+
     /// Whether it may enter a session of `owner`: as the owner, with a token made for that very
     /// session, or to look at what the maker of its token owns.
     #[must_use]

@@ -107,7 +107,8 @@ struct Waiting {
     session: Option<SessionId>,
 }
 
-type Answering = Pin<Box<dyn Future<Output = (RequestId, PermissionReply)> + Send>>;
+/// Gives `None` if the caller dropped the question.
+type Answering = Pin<Box<dyn Future<Output = (RequestId, Option<PermissionReply>)> + Send>>;
 
 impl Connection {
     pub(crate) fn new(
@@ -201,7 +202,10 @@ impl Connection {
             },
             Some((id, reply)) = self.asks.next(), if may_write => {
                 self.asked.remove(&id);
-                self.send(requests::permission_answer(&id, &reply));
+                // A caller that left the session has not answered: others may, until the deadline.
+                if let Some(reply) = reply {
+                    self.send(requests::permission_answer(&id, &reply));
+                }
             }
             frame = self.frames_in.next(), if may_read => {
                 self.heard = Instant::now();
@@ -368,8 +372,12 @@ impl Connection {
         ask: impl FnOnce(oneshot::Sender<PermissionReply>, oneshot::Receiver<()>) -> Ask,
     ) {
         let listener = self.listeners.get(&session);
-        let unheard = listener.is_none_or(mpsc::Sender::is_closed);
-        if unheard || self.asks.len() >= REQUESTS_IN_FLIGHT_MAX {
+        if listener.is_none_or(mpsc::Sender::is_closed) {
+            // The caller has left the session, as it could have by closing the connection.
+            tracing::debug!(%session, "left a question open that nobody listens to");
+            return;
+        }
+        if self.asks.len() >= REQUESTS_IN_FLIGHT_MAX {
             // An error withdraws this connection; others may still answer.
             self.send(rpc::error_response(&id, &RpcError::internal()));
             return;
@@ -377,9 +385,8 @@ impl Connection {
         let (reply, answer) = oneshot::channel();
         let (withdraw, withdrawn) = oneshot::channel();
         self.asked.insert(id.clone(), withdraw);
-        self.asks.push(Box::pin(async move {
-            (id, answer.await.unwrap_or(PermissionReply::Cancelled))
-        }));
+        self.asks
+            .push(Box::pin(async move { (id, answer.await.ok()) }));
         self.deliver(session, Item::Ask(ask(reply, withdrawn)));
     }
 

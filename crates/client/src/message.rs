@@ -124,10 +124,31 @@ fn notification(method: &str, params: Option<&RawValue>) -> Inbound {
         }
         Ok(AgentMessage::CancelRequest(id)) => return Inbound::Withdrawn { id },
         Ok(AgentMessage::RequestPermission(_)) => "a question without an id",
+        Ok(AgentMessage::Unknown(method)) if method == "_fastness/queue" => {
+            match params.and_then(queue) {
+                Some(update) => return update,
+                None => "a change of the queue that is none",
+            }
+        }
         Ok(AgentMessage::Unknown(_)) => "an unknown notification",
         Err(_) => "a notification with parameters that do not fit",
     };
     Inbound::Skipped { reason }
+}
+
+/// A change of a session's queue, as an update of the kind `queue`.
+fn queue(params: &RawValue) -> Option<Inbound> {
+    let raw: Value = serde_json::from_str(params.get()).ok()?;
+    let session = session_at(&raw)?;
+    let update = Update::Other {
+        kind: "queue".to_owned(),
+    };
+    let received = Received {
+        update,
+        cursor: None,
+        raw,
+    };
+    Some(Inbound::Update { session, received })
 }
 
 /// The update, and where the client stands after it.
@@ -143,6 +164,7 @@ fn received(message: &SessionUpdate) -> Option<(Update, Option<Cursor>)> {
             text,
             greeting: meta(update)["greeting"] == Value::Bool(true)
                 || message.meta.as_ref().is_some_and(|meta| meta.greeting),
+            message: text_at(update, "messageId"),
         }),
         "agent_thought_chunk" => text().map_or_else(other, |text| Update::Thought { text }),
         "notice" => text_at(update, "title").map_or_else(other, |text| Update::Notice { text }),
@@ -164,6 +186,8 @@ fn tool_call(value: &Value) -> Option<ToolCall> {
         Some(agent) => (text_at(agent, "tool"), agent.get("input")),
         None => (text_at(value, "name"), value.get("rawInput")),
     };
+    let outcome = text_at(&value["rawOutput"], "status");
+    let is_denied = outcome.as_deref() == Some("denied");
     Some(ToolCall {
         id: text_at(value, "toolCallId").filter(|id| !id.is_empty())?,
         name,
@@ -171,7 +195,14 @@ fn tool_call(value: &Value) -> Option<ToolCall> {
         kind: value.get("kind").and_then(kind),
         status: text_at(value, "status"),
         input: input.filter(|input| !input.is_null()).cloned(),
-        outcome: text_at(&value["rawOutput"], "status"),
+        denial: is_denied.then(|| first_text(value)).flatten(),
+        outcome,
         is_question: meta(value)["question"] == Value::Bool(true),
     })
+}
+
+/// The first text in the content of a tool call.
+fn first_text(value: &Value) -> Option<String> {
+    let mut items = value["content"].as_array()?.iter();
+    items.find_map(|item| text_at(&item["content"], "text"))
 }

@@ -58,7 +58,8 @@ pub struct PromptEnd {
     pub usage: Value,
 }
 
-/// A question whether a tool may run. Dropping it without an answer answers `cancelled`.
+/// A permission request, or a question of the agent. Dropping it answers nothing: it stays open for other
+/// clients, and for this one if it attaches again, until its deadline.
 #[derive(Debug)]
 pub struct Ask {
     /// The session in which the tool would run.
@@ -150,6 +151,11 @@ impl Ask {
             option: option_id.to_owned(),
             reason: reason.to_owned(),
         });
+    }
+
+    /// Declines for everyone, without choosing an option.
+    pub fn cancel(self) {
+        let _ = self.reply.send(PermissionReply::Cancelled);
     }
 
     /// Resolves when an answer is no longer wanted: another client gave one, or the turn ended.

@@ -26,6 +26,8 @@ pub enum Update {
         text: String,
         /// Whether this is the greeting that names the model, and no part of the answer.
         greeting: bool,
+        /// The id of the message that it is a piece of, if the server says so.
+        message: Option<String>,
     },
     /// A piece of the thinking before the answer.
     Thought {
@@ -67,6 +69,8 @@ pub struct ToolCall {
     pub input: Option<Value>,
     /// How it ended in the journal's words (`denied`, `cancelled` …), where the server says so.
     pub outcome: Option<String>,
+    /// Why it was denied, in the server's words.
+    pub denial: Option<String>,
     /// Whether it is a question to the person, and no wish to do something.
     pub is_question: bool,
 }

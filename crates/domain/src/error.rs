@@ -14,6 +14,8 @@ pub enum FailureKind {
     StorageFull,
     /// The disk failed a write or a sync.
     StorageFailed,
+    /// The process or the system has no file descriptor left. Nothing was written.
+    OpenFilesExhausted,
     /// The session's journal is damaged; it can be read but not continued.
     Damaged,
     /// Another process has the session open.
@@ -32,6 +34,7 @@ impl FailureKind {
             Self::ModelError
             | Self::ModelTimeout
             | Self::StorageFull
+            | Self::OpenFilesExhausted
             | Self::HeldElsewhere
             | Self::Draining
             | Self::Interrupted => true,
@@ -47,6 +50,10 @@ impl FailureKind {
             Self::ModelTimeout => "the model did not answer in time",
             Self::StorageFull => "the disk is full; free some space and prompt again",
             Self::StorageFailed => "the disk failed; the turn was not stored",
+            Self::OpenFilesExhausted => {
+                "the server has too many files open; close some sessions or connections, or raise \
+                 the limit (ulimit -n), and prompt again"
+            }
             Self::Damaged => "the session's journal is damaged; it can be read but not continued",
             Self::HeldElsewhere => "another process has the session open",
             Self::Draining => "the server is shutting down",
@@ -62,6 +69,7 @@ impl FailureKind {
             Self::ModelTimeout => "model_timeout",
             Self::StorageFull => "storage_full",
             Self::StorageFailed => "storage_failed",
+            Self::OpenFilesExhausted => "open_files_exhausted",
             Self::Damaged => "damaged",
             Self::HeldElsewhere => "held_elsewhere",
             Self::Draining => "draining",

@@ -88,13 +88,16 @@ macro_rules! events {
 }
 
 events! {
-    /// The first event of every session.
+    /// The first event of every session. `real_directories` says where `cwd` and the others lay
+    /// when they were checked, without links, in this order; older sessions have none.
     "session.created" => SessionCreated {
         owner: PrincipalId,
         cwd: String,
         epoch: u64,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         additional_directories: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        real_directories: Vec<String>,
     }
     /// The session's title, settings or shelf changed.
     "session.updated" => SessionUpdated {
@@ -222,6 +225,9 @@ events! {
         /// The sub-agent that asks, if one does: then `callId` is the task it works on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asker: Option<Box<Asker>>,
+        /// The rule that has every such call asked about, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<Box<GroundRule>>,
     }
     /// The first answer to a permission question, or its end without one.
     "permission.answered" => PermissionAnswered {
@@ -278,7 +284,8 @@ events! {
         usage: Usage,
     }
     /// From here on the model is shown less of what stands up to `upTo`: without the output of
-    /// tools, or only `text`, a summary of it. The events themselves stay. Tokens are estimates.
+    /// tools, or only `text`, a summary of it. The events themselves stay. Tokens are estimates;
+    /// `contextWindow` is how many the model can take at once.
     "compaction" => Compaction {
         kind: CompactionKind,
         up_to: EventSeq,
@@ -288,6 +295,8 @@ events! {
         tokens_before: u64,
         #[serde(default)]
         tokens_after: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_window: Option<u64>,
     }
     /// A turn's end: a stop reason, or an error.
     "result" => TurnResult {
@@ -304,8 +313,15 @@ events! {
     /// Recovery could not keep all that clients may have seen: cursors at or past `from` are void.
     "session.recovered" => SessionRecovered { epoch: u64, from: EventSeq }
     /// What stands between `to` and here is undone: no model and no newcomer is shown it again.
-    /// The events stay, and what their tools did to the world is not taken back.
-    "session.rewound" => SessionRewound { to: EventSeq }
+    /// The events stay, and what their tools did to the world is not taken back. `contextTokens` of
+    /// `contextWindow` are in use from here on, as far as that is known.
+    "session.rewound" => SessionRewound {
+        to: EventSeq,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_tokens: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context_window: Option<u64>,
+    }
     /// This session began as a copy of another's first events and belongs to `owner` from here on.
     "session.forked" => SessionForked {
         from: String,

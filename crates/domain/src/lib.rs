@@ -10,6 +10,7 @@ pub mod event;
 pub mod ids;
 pub mod limits;
 pub mod permit;
+pub mod queued;
 pub mod stars;
 pub mod tool_server;
 pub mod trace;
@@ -22,5 +23,6 @@ pub use ids::{
 };
 pub use limits::Limits;
 pub use permit::Permit;
+pub use queued::QueuedPrompt;
 pub use tool_server::ToolServer;
 pub use trace::TraceParent;

@@ -11,6 +11,7 @@ mod http;
 mod library;
 mod lsp;
 mod mcp;
+mod models;
 mod tools;
 
 pub use agents::*;
@@ -19,6 +20,7 @@ pub use http::*;
 pub use library::*;
 pub use lsp::*;
 pub use mcp::*;
+pub use models::*;
 pub use tools::*;
 
 /// Deepest JSON nesting accepted: one less than what would overflow a recursive reader's budget.
@@ -91,6 +93,10 @@ pub const WAITING_STREAMS_MAX: usize = 16;
 /// Prompts that may wait behind a running turn.
 pub const QUEUED_PROMPTS_MAX: usize = 16;
 
+/// Bytes of a queued prompt that clients are shown before its turn starts. Few prompts are longer, and a
+/// full queue (256 KiB) still fits in one frame.
+pub const QUEUED_PROMPT_SHOWN_BYTES_MAX: usize = 16 * 1024;
+
 /// Prompts of a session whose `promptId` is remembered: a request is sent again soon or never, and
 /// each takes about 200 bytes while the session is in memory. Older ones are in the journal.
 pub const PROMPT_IDS_REMEMBERED_MAX: usize = 1_024;
@@ -114,6 +120,13 @@ pub const LIST_PAGE_MAX: usize = 100;
 /// A conversation larger than this is read from the journal for each model call instead of kept:
 /// four times what the largest windows of today hold.
 pub const CONVERSATION_CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A conversation longer than this loses its oldest messages when it is read from the journal, so
+/// that a session of any length can be prompted: more than any model reads, and it fits into memory.
+pub const CONVERSATION_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// What remains then. Half, so that it does not happen again with every message.
+pub const CONVERSATION_BYTES_KEPT: usize = CONVERSATION_BYTES_MAX / 2;
 
 /// Threads that wait for the disk: more would not make it faster.
 pub const DISK_THREADS_MAX: usize = 32;
@@ -296,10 +309,13 @@ pub struct Limits {
     pub connections_max: usize,
     /// Connections at once that show the same named token.
     pub connections_per_token_max: usize,
-    /// Requests per second and network connection.
+    /// Requests per second: of each network connection that speaks ACP, and of each principal over
+    /// REST.
     pub requests_per_second: u32,
     /// Model calls in one turn.
     pub steps_max: u32,
+    /// Tool calls in a row that may bring nothing new before the turn ends; 0 means any number.
+    pub repeats_max: u32,
     /// Tokens, read and written, in one turn; 0 is no bound.
     pub turn_tokens_max: u64,
     /// Tokens, read and written, in one session; 0 is no bound.
@@ -367,6 +383,7 @@ impl Default for Limits {
             connections_per_token_max: 1_000,
             requests_per_second: 1_000,
             steps_max: 50,
+            repeats_max: 8,
             turn_tokens_max: 0,
             session_tokens_max: 0,
             turn: seconds(24 * 3_600),
@@ -482,6 +499,7 @@ impl Limits {
                 Slot::Small(&mut self.requests_per_second),
             ),
             ("steps_max", Slot::Small(&mut self.steps_max)),
+            ("repeats_max", Slot::Small(&mut self.repeats_max)),
             ("turn_tokens_max", Slot::Large(&mut self.turn_tokens_max)),
             (
                 "session_tokens_max",

@@ -64,7 +64,7 @@ labels! {
         EndTurn = "end_turn", MaxTokens = "max_tokens", MaxTurnRequests = "max_turn_requests",
         Refusal = "refusal", Cancelled = "cancelled", ModelError = "model_error",
         ModelTimeout = "model_timeout", StorageFull = "storage_full",
-        StorageFailed = "storage_failed", Damaged = "damaged", HeldElsewhere = "held_elsewhere",
+        StorageFailed = "storage_failed", OpenFilesExhausted = "open_files_exhausted", Damaged = "damaged", HeldElsewhere = "held_elsewhere",
         Draining = "draining", Interrupted = "interrupted",
     }
 
@@ -93,7 +93,7 @@ labels! {
         Request = "invalid_request", Params = "invalid_params", Method = "method_not_allowed",
         Size = "payload_too_large", Type = "unsupported_media_type", Time = "request_timeout",
         Overloaded = "overloaded", Draining = "draining", StorageFull = "storage_full",
-        StorageFailed = "storage_failed", Cancelled = "cancelled", Internal = "internal_error", Other = "other",
+        StorageFailed = "storage_failed", OpenFiles = "open_files_exhausted", Cancelled = "cancelled", Internal = "internal_error", Other = "other",
     }
 
     /// What was ignored.
@@ -141,6 +141,7 @@ impl From<FailureKind> for TurnOutcome {
             FailureKind::ModelTimeout => Self::ModelTimeout,
             FailureKind::StorageFull => Self::StorageFull,
             FailureKind::StorageFailed => Self::StorageFailed,
+            FailureKind::OpenFilesExhausted => Self::OpenFilesExhausted,
             FailureKind::Damaged => Self::Damaged,
             FailureKind::HeldElsewhere => Self::HeldElsewhere,
             FailureKind::Draining => Self::Draining,

@@ -31,7 +31,7 @@ mod entering;
 mod held;
 pub(crate) mod lanes;
 pub(crate) mod outbox;
-mod pace;
+pub(crate) mod pace;
 mod requests;
 mod route;
 mod servers;

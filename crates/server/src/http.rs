@@ -18,6 +18,7 @@ mod listen;
 pub(crate) mod login;
 mod metrics_route;
 mod page;
+mod protect;
 mod pulse;
 mod routes;
 mod sniff;
@@ -26,6 +27,7 @@ mod taking;
 mod tls;
 mod tui;
 mod unix;
+mod unread;
 
 pub(crate) use pulse::Progress;
 

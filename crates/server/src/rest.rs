@@ -14,6 +14,7 @@ mod changes;
 mod events;
 mod files;
 mod openapi;
+mod operations;
 mod permissions;
 mod prompts;
 mod reading;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use auth::{Credential, Door, Gate, Principal, Unauthorized};
 use domain::clock::Timestamp;
 use domain::{FailureKind, Limits, SessionId};
-use session::{Catalog, Config, ModelOption, Sessions};
+use session::{Catalog, Config, ModelOption, Root, Sessions};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::acp::{ModelChoice, Settings};
@@ -47,6 +48,14 @@ pub struct Service {
     pub connections: TaskTracker,
 }
 
+/// The directories that a client wants a new session in.
+pub(crate) struct WantedRoots {
+    /// The working directory first.
+    pub(crate) paths: Vec<String>,
+    /// Whether they must be there.
+    pub(crate) must_exist: bool,
+}
+
 /// What is set in a session, to be shown.
 pub(crate) struct Shown {
     config: Config,
@@ -78,6 +87,14 @@ impl Service {
         self.slots.take(principal)
     }
 
+    /// Counts a request over REST.
+    ///
+    /// # Errors
+    /// In how many milliseconds the next one is welcome, if the principal sends too many.
+    pub(crate) fn count_request(&self, principal: &Principal) -> Result<(), u64> {
+        self.slots.count_request(principal, Instant::now())
+    }
+
     /// What is set in a session, with what could be.
     pub(crate) fn settings(&self, config: &Config) -> Shown {
         let choice = |option: ModelOption| ModelChoice {
@@ -90,12 +107,32 @@ impl Service {
         }
     }
 
-    /// Whether a session of `principal` may work in `root`: it is absolute and not, even in part,
-    /// the data directory.
+    /// The directories of a new session of `principal`: each is absolute and not, even in part, the
+    /// data directory. They are opened on another thread, since a disk may hang.
     ///
     /// # Errors
-    /// Why it may not, for the client.
-    pub(crate) fn check_root(&self, principal: &Principal, root: &str) -> Result<(), &'static str> {
+    /// Why it may not work there, for the client.
+    pub(crate) async fn check_roots(
+        self: &Arc<Self>,
+        principal: &Principal,
+        wanted: WantedRoots,
+    ) -> Result<Vec<Root>, String> {
+        let (service, principal) = (Arc::clone(self), principal.clone());
+        let checking = tokio::task::spawn_blocking(move || {
+            let check = |path: &String| -> Result<Root, String> {
+                let root = service.check_root(&principal, path)?;
+                if wanted.must_exist {
+                    Self::check_directory(path)?;
+                }
+                Ok(root)
+            };
+            wanted.paths.iter().map(check).collect()
+        });
+        let checked = checking.await;
+        checked.unwrap_or_else(|_| Err("the directory could not be looked at".to_owned()))
+    }
+
+    fn check_root(&self, principal: &Principal, root: &str) -> Result<Root, &'static str> {
         let path = Path::new(root);
         let is_plain = path
             .components()
@@ -103,19 +140,31 @@ impl Service {
         if !path.is_absolute() || !is_plain {
             return Err("cwd and other directories must be absolute paths");
         }
-        // A link may lead there under another name; one that leads nowhere leads not there.
-        let real = path.canonicalize();
-        let real = real.as_deref().unwrap_or(path);
-        if [path, real]
+        let found = self.sessions.find_root(principal, root);
+        let found = found.map_err(|_| "this token works beneath the server's directory")?;
+        // A link may lead there under another name.
+        if [path, found.real()]
             .iter()
             .any(|path| path.starts_with(&self.data_dir))
         {
             return Err("a session cannot work inside the data directory");
         }
-        if !principal.is_local() && !real.starts_with(&self.cwd) {
-            return Err("this token works beneath the server's directory");
+        Ok(found)
+    }
+
+    /// Whether a new session can work in `path`: sessions that are there may have lost theirs.
+    ///
+    /// # Errors
+    /// Why it cannot, for the client.
+    fn check_directory(path: &str) -> Result<(), String> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(format!("{path} is not a directory")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(format!("the directory {path} does not exist"))
+            }
+            Err(error) => Err(format!("the directory {path} cannot be used: {error}")),
         }
-        Ok(())
     }
 
     /// Whether a principal that was admitted before would still be.
@@ -184,9 +233,7 @@ impl Service {
 
     /// As [`Service::shut_down`], with another time for running turns.
     pub async fn shut_down_within(&self, turns: std::time::Duration) {
-        self.sessions
-            .shut_down(tokio::time::Instant::now() + turns)
-            .await;
+        self.sessions.shut_down(Instant::now() + turns).await;
         self.closing.cancel();
         self.connections.close();
         // Connections flush within their stall time; a process that ends need not wait that long.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::project::Moment;
 use agent::{
-    Conversation, LanguageServers, Model, ProjectView, RemoteTools, Report, Seen, Verdict,
+    Conversation, LanguageServers, Model, ProjectView, RemoteTools, Report, Root, Seen, Verdict,
 };
 use auth::Line;
 use domain::event::MessageKind;
@@ -71,6 +71,8 @@ pub(crate) struct SessionActor {
     shown: Shown,
     /// `None` before the files are open and after the store failed.
     open: Option<Box<OpenSession>>,
+    /// Its directories, from the moment that they were checked or found again.
+    roots: Option<Arc<[Root]>>,
     /// What can be read of a journal that is damaged; `open` stays `None` then.
     read_only: Option<Box<ReadOnly>>,
     staged: Staged,

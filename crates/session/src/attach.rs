@@ -87,6 +87,7 @@ pub(crate) fn snapshot(
         prompt_id: state
             .running()
             .and_then(|running| running.prompt_id.clone()),
+        queue: state.queued(),
         was_loaded,
         damaged_at: None,
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Catalog, Operator, Provider, RemoteSource, Shell, Web};
+use agent::{Catalog, Operator, PathError, Provider, RemoteSource, Root, RootBase, Shell, Web};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::MAILBOX_COMMANDS_MAX;
@@ -24,6 +24,7 @@ use crate::handle::{
     Mailbox,
 };
 use crate::overview::{self, Shown};
+use crate::session_roots;
 use crate::standing::Standing;
 use crate::state::SessionState;
 
@@ -41,6 +42,8 @@ pub struct Engine {
     pub greeting: Option<String>,
     /// What no tool may see: the data directory.
     pub hidden: Vec<PathBuf>,
+    /// The directory beneath which guests work; without it they have none.
+    pub base: Option<Arc<RootBase>>,
     /// Who is let in: a right to come back ends with the token that got it.
     pub gate: Arc<Gate>,
     /// What tools reach the network through; without it they do not.
@@ -66,10 +69,10 @@ impl Engine {
 /// How a new session shall be.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its working directory, absolute.
-    pub cwd: String,
+    /// Its working directory, checked.
+    pub cwd: Root,
     /// Other directories it may touch.
-    pub additional_directories: Vec<String>,
+    pub additional_directories: Vec<Root>,
     /// Tool servers that its client named; they belong to it alone.
     pub servers: Vec<ToolServer>,
 }
@@ -82,6 +85,7 @@ pub struct Sessions {
     limits: Arc<Limits>,
     standing: Standing,
     board: Arc<Board>,
+    base: Option<Arc<RootBase>>,
 }
 
 impl Sessions {
@@ -92,6 +96,7 @@ impl Sessions {
         let store = engine.store.clone();
         let limits = Arc::new(engine.limits.clone());
         let board = Arc::new(Board::default());
+        let base = engine.base.clone();
         let link = DirectoryLink {
             requests: requests.clone(),
             board: Arc::clone(&board),
@@ -110,7 +115,16 @@ impl Sessions {
             limits,
             standing: Standing::default(),
             board,
+            base,
         }
+    }
+
+    /// The directory at `path`, for a new session of `principal`. Blocks.
+    ///
+    /// # Errors
+    /// If it lies outside of what the principal may use.
+    pub fn find_root(&self, principal: &Principal, path: &str) -> Result<Root, PathError> {
+        session_roots::find(principal, self.base.as_deref(), path)
     }
 
     /// Makes a session that belongs to `principal`, and enters it.

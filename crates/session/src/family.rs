@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use agent::RemoteTools;
 use agent::agents::Agent;
 use agent::client_side::ClientSeat;
+use agent::{RemoteTools, Root};
 use domain::event::{AnswerOutcome, ChildLinked, PermissionAsked, Usage};
 use domain::ids::PermissionId;
 use domain::limits::CHILDREN_MAX;
@@ -58,8 +58,8 @@ pub(crate) struct ChildAnswer {
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) owner: PrincipalId,
-    pub(crate) cwd: String,
-    pub(crate) additional_directories: Vec<String>,
+    /// Its directories, the working directory first.
+    pub(crate) roots: Arc<[Root]>,
     /// The model that was chosen for it, if one was.
     pub(crate) model: Option<String>,
     /// Its mode, now and later.

@@ -11,8 +11,8 @@ use auth::{Line, Principal, Scope, Secret};
 use domain::event::SessionUpdated;
 use domain::ids::PermissionId;
 use domain::{
-    Cursor, Event, EventSeq, FailureKind, MessageId, PromptId, SessionId, ToolServer, TraceParent,
-    TurnId,
+    Cursor, Event, EventSeq, FailureKind, MessageId, PromptId, QueuedPrompt, SessionId, ToolServer,
+    TraceParent, TurnId,
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc};
@@ -270,6 +270,8 @@ pub struct Snapshot {
     pub phase: TurnPhase,
     /// The client's name for its prompt.
     pub prompt_id: Option<PromptId>,
+    /// The prompts that wait, the next one first.
+    pub queue: Vec<QueuedPrompt>,
     /// The attach named directories or servers for a session that was loaded already.
     pub was_loaded: bool,
     /// The journal is damaged here: what lies before can be read, and nothing can be added.

@@ -21,7 +21,9 @@ pub mod handle;
 pub mod mode;
 pub mod overview;
 pub mod policy;
+mod repeated;
 mod resume_file;
+mod session_roots;
 mod standing;
 pub mod state;
 mod store_task;
@@ -30,8 +32,8 @@ pub mod subscription;
 pub use actor::adopt_traces_with;
 pub use agent::project::Project;
 pub use agent::{
-    Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, Roots, client_side,
-    file_names, library,
+    Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, Root, RootBase,
+    Roots, client_side, file_names, library,
 };
 pub use changes::{Changed, Changes, FellBehind};
 pub use directory::{Engine, NewSession, Sessions};

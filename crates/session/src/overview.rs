@@ -12,7 +12,7 @@ use domain::clock::Timestamp;
 use domain::event::{Text, Usage};
 use domain::limits::{MERGED_CHUNK_BYTES_MAX, PAGE_EVENTS_BYTES_MAX};
 use domain::{Event, EventSeq, FailureKind, PromptId, SessionId, TurnId};
-use journal::{Meta, Raw, Reader, StoreError};
+use journal::{Meta, Raw, Reader, Row, StoreError};
 
 use crate::directory::Sessions;
 use crate::handle::{AttachError, SessionHandle, TurnPhase};
@@ -134,7 +134,8 @@ impl Sessions {
     /// Whether there is such a session, whoever's it is.
     pub async fn exists(&self, id: SessionId) -> bool {
         let store = self.store.clone();
-        let looking = blocking(move || Ok(store.exists(id)));
+        // What cannot be looked at may well be there.
+        let looking = blocking(move || Ok(!matches!(store.meta(id), Err(StoreError::NotFound))));
         looking.await.unwrap_or(true)
     }
 
@@ -146,23 +147,24 @@ impl Sessions {
         let mut live = self.live(None).await;
         let (store, principal) = (self.store.clone(), principal.clone());
         blocking(move || {
+            let ids = store.newest_first(|rows| matching(rows, &live, &principal, &wanted))?;
+            let named = |after| ids.iter().position(|id| *id == after);
+            let start = wanted.after.and_then(named).map_or(0, |at| at + 1);
             let mut sessions = Vec::new();
-            for id in store.list()? {
+            let mut rest = ids.into_iter().skip(start);
+            for id in rest.by_ref() {
                 let on_disk = || store.meta(id).ok().map(Glance::at_rest);
                 // One that is damaged or just being deleted must not hide the others.
-                let Some(glance) = live.remove(&id).or_else(on_disk) else {
-                    continue;
-                };
-                let (meta, cwd) = (&glance.meta, wanted.cwd.as_ref());
-                // Sub-agents' are found by the session that they worked for.
-                if meta.parent.is_none()
-                    && principal.may_enter(id, &meta.owner)
-                    && cwd.is_none_or(|cwd| *cwd == meta.cwd)
-                {
-                    sessions.push(glance);
+                sessions.extend(live.remove(&id).or_else(on_disk));
+                if sessions.len() >= wanted.count_max {
+                    break;
                 }
             }
-            Ok(page_of(sessions, &wanted))
+            let last = sessions.last().map(|glance| glance.meta.id);
+            Ok(Page {
+                next: last.filter(|_| rest.next().is_some()),
+                sessions,
+            })
         })
         .await
     }
@@ -262,21 +264,27 @@ impl Sessions {
 }
 
 /// The page that was asked for.
-fn page_of(mut sessions: Vec<Glance>, wanted: &Wanted) -> Page {
-    sessions.sort_by(|Glance { meta: a, .. }, Glance { meta: b, .. }| {
-        let newest_first = b.updated_at.0.total_cmp(&a.updated_at.0);
-        newest_first.then(a.id.cmp(&b.id))
+/// The sessions that are wanted and may be entered, newest first: those in memory as they show
+/// themselves, the others by their rows.
+fn matching(rows: &[Row], live: &Live, principal: &Principal, wanted: &Wanted) -> Vec<SessionId> {
+    let is_wanted = |cwd: &str| wanted.cwd.as_ref().is_none_or(|wanted| wanted == cwd);
+    let on_disk = rows.iter().filter(|row| {
+        // Sub-agents' are found by the session that they worked for.
+        row.is_readable
+            && !row.is_child
+            && principal.may_enter(row.id, &row.owner)
+            && is_wanted(&row.cwd)
+            && !live.contains_key(&row.id)
     });
-    let named = |after| sessions.iter().position(|glance| glance.meta.id == after);
-    let start = wanted.after.and_then(named).map_or(0, |at| at + 1);
-    let mut rest = sessions.split_off(start);
-    let more = rest.len() > wanted.count_max;
-    rest.truncate(wanted.count_max);
-    let next = rest.last().filter(|_| more).map(|glance| glance.meta.id);
-    Page {
-        sessions: rest,
-        next,
-    }
+    let in_memory = live.values().map(|glance| &glance.meta).filter(|meta| {
+        meta.parent.is_none() && principal.may_enter(meta.id, &meta.owner) && is_wanted(&meta.cwd)
+    });
+    let in_memory = in_memory.map(|meta| (meta.updated_at.0, meta.id));
+    let mut all: Vec<(f64, SessionId)> = on_disk.map(|row| (row.updated_at.0, row.id)).collect();
+    all.extend(in_memory);
+    // Rows come sorted, so this costs little more than looking.
+    all.sort_by(|(a_time, a), (b_time, b)| b_time.total_cmp(a_time).then(a.cmp(b)));
+    all.into_iter().map(|(_, id)| id).collect()
 }
 
 /// The events with their long strings in place, until there is enough; the first always is.

@@ -2,7 +2,8 @@
 //!
 //! [`judge`] puts together what the rules say of a call ([`Ruled`]), the session's mode, and what a
 //! person has allowed for good. A rule that denies beats everything, also the mode `bypass`; a rule
-//! that asks beats all but that and the mode `plan`.
+//! that asks beats all but that and the mode `plan`. What writes a protected file is asked about in
+//! every mode but `bypass`, unless a rule names that file.
 
 use agent::permissions::Ruled;
 use domain::EventSeq;
@@ -27,7 +28,7 @@ pub enum Ruling {
 pub enum Memory {
     /// It may.
     Kept,
-    /// It may not: a rule wants every call asked about.
+    /// It may not: a rule wants every call asked about, or the same command may start something else next time.
     None,
 }
 
@@ -57,6 +58,14 @@ impl Always {
             };
         }
         Self::Tool(tool.to_owned())
+    }
+
+    /// Whether it means the same every time: what a command starts can be seen in its text.
+    fn is_fixed(&self) -> bool {
+        match self {
+            Self::Tool(_) => true,
+            Self::Command { command, .. } => agent::permissions::is_seen(command),
+        }
     }
 
     fn tool(&self) -> &str {
@@ -96,15 +105,21 @@ pub fn judge(mode: Mode, wanted: &Always, ruled: &Ruled, always: &[Remembered]) 
     match (ruled, mode) {
         (Ruled::Deny(why), _) => return Ruling::Deny(why.clone()),
         // A sub-agent has the mode of who calls it, and so only reads.
-        (Ruled::Silent | Ruled::Ask(_) | Ruled::Allow(_), Mode::Plan)
+        (Ruled::Silent | Ruled::Ask(_) | Ruled::Protected(_) | Ruled::Allow(_), Mode::Plan)
             if !reads && tool != "task" =>
         {
             let why = "The session is in plan mode, which only reads.";
             return Ruling::Deny(why.to_owned());
         }
         (Ruled::Ask(_), _) => return Ruling::Ask(Memory::None),
-        (Ruled::Silent | Ruled::Allow(_), Mode::Bypass) => return by_mode(),
-        (Ruled::Silent | Ruled::Allow(_), Mode::Default | Mode::AcceptEdits | Mode::Plan) => {}
+        (Ruled::Silent | Ruled::Protected(_) | Ruled::Allow(_), Mode::Bypass) => return by_mode(),
+        // That a tool was allowed says nothing about files that other programs execute. A command
+        // that was allowed is always the same one.
+        (Ruled::Protected(_), _) if edits => return Ruling::Ask(Memory::None),
+        (
+            Ruled::Silent | Ruled::Protected(_) | Ruled::Allow(_),
+            Mode::Default | Mode::AcceptEdits | Mode::Plan,
+        ) => {}
     }
     if reads || edits && mode == Mode::AcceptEdits {
         return by_mode();
@@ -118,6 +133,9 @@ pub fn judge(mode: Mode, wanted: &Always, ruled: &Ruled, always: &[Remembered]) 
             rules: rules.collect(),
             ..Grounds::default()
         });
+    }
+    if !wanted.is_fixed() {
+        return Ruling::Ask(Memory::None);
     }
     let remembered = always.iter().find(|remembered| remembered.what == *wanted);
     match remembered {

@@ -59,7 +59,10 @@ impl Standing {
             Ok(true) => Err(FailureKind::StorageFull),
             Err(error) => Err(failure_kind(&error)),
         };
-        *self.lock() = Some((now, found));
+        // Descriptors come back at any moment, and looking for one costs nothing.
+        if found != Err(FailureKind::OpenFilesExhausted) {
+            *self.lock() = Some((now, found));
+        }
         found
     }
 

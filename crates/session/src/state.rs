@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 
 use domain::event::{PermissionOption, StopReason, TurnResult, Usage};
-use domain::{CallId, EventSeq, MessageId, PrincipalId, PromptId, SessionId, TurnError, TurnId};
+use domain::{
+    CallId, EventSeq, MessageId, PrincipalId, PromptId, QueuedPrompt, SessionId, TurnError, TurnId,
+};
 use journal::Entry;
 use serde_json::Value;
 
@@ -25,6 +27,7 @@ pub use command::{Command, Proposed, Rejected};
 pub use prompts::Fate;
 pub use questions::{Asked, Question, Said};
 pub use rewind::Rewind;
+use rewind::{ContextUse, TurnEnd};
 
 pub(crate) use decide::title_of;
 
@@ -39,6 +42,7 @@ pub struct SessionState {
     owner: PrincipalId,
     cwd: String,
     additional_directories: Vec<String>,
+    real_directories: Vec<String>,
     mode: Mode,
     title: Option<String>,
     /// Whether it was put away.
@@ -63,7 +67,9 @@ pub struct SessionState {
     /// What all its model calls used.
     usage: Usage,
     /// Where turns ended that are not undone, oldest first.
-    turn_ends: VecDeque<EventSeq>,
+    turn_ends: VecDeque<TurnEnd>,
+    /// How full the model's window is, as far as that is known.
+    context: Option<ContextUse>,
     rewinds: Vec<Rewind>,
     /// The session whose sub-agent it is.
     parent: Option<SessionId>,
@@ -126,6 +132,7 @@ impl Default for SessionState {
             owner: PrincipalId::local(),
             cwd: String::new(),
             additional_directories: Vec::new(),
+            real_directories: Vec::new(),
             mode: Mode::default(),
             title: None,
             archived: false,
@@ -145,6 +152,7 @@ impl Default for SessionState {
             prompt_head: Box::default(),
             usage: Usage::default(),
             turn_ends: VecDeque::new(),
+            context: None,
             rewinds: Vec::new(),
             parent: None,
             children: Vec::new(),
@@ -169,6 +177,13 @@ impl SessionState {
     #[must_use]
     pub fn additional_directories(&self) -> &[String] {
         &self.additional_directories
+    }
+
+    /// Where its directories lay when they were checked, the working directory first; none for
+    /// sessions of older versions.
+    #[must_use]
+    pub fn real_directories(&self) -> &[String] {
+        &self.real_directories
     }
 
     /// Its permission mode.
@@ -260,6 +275,15 @@ impl SessionState {
     #[must_use]
     pub fn next_queued(&self) -> Option<EventSeq> {
         self.queue.front().map(|queued| queued.seq)
+    }
+
+    /// The prompts that wait, the next one first.
+    #[must_use]
+    pub fn queued(&self) -> Vec<QueuedPrompt> {
+        let queue = self.queue.iter();
+        queue
+            .map(|queued| QueuedPrompt::new(queued.seq, queued.prompt_id.as_ref(), &queued.text))
+            .collect()
     }
 
     /// Whether a prompt waits.

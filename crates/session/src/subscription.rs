@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use agent::progress::{Board, Live};
 use domain::event::{MessageKind, Text};
-use domain::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, MERGED_CHUNK_BYTES_MAX};
+use domain::limits::{
+    BATCH_BYTES_MAX, BATCH_EVENTS_MAX, MERGED_CHUNK_BYTES_MAX, OPEN_FILES_RETRY_EVERY,
+    OPEN_FILES_WAIT_MAX,
+};
 use domain::{Cursor, Event, EventSeq, FailureKind, MessageId, SessionId};
 use journal::{FileStore, Reader, StoreError, Stored};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::feed::{Feed, Head, OpenText};
 use crate::state::Rewind;
@@ -122,9 +126,16 @@ impl Subscription {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn next(&mut self) -> Result<Option<Vec<Delivery>>, StoreError> {
-        match self.advance().await {
-            Err(StoreError::NotFound) => Ok(None),
-            advanced => advanced,
+        let began = Instant::now();
+        loop {
+            match self.advance().await {
+                Err(StoreError::NotFound) => return Ok(None),
+                // Nothing was handed over, so it can be tried again; the client stays attached.
+                Err(StoreError::OpenFilesExhausted) if began.elapsed() < OPEN_FILES_WAIT_MAX => {
+                    tokio::time::sleep(OPEN_FILES_RETRY_EVERY).await;
+                }
+                advanced => return advanced,
+            }
         }
     }
 

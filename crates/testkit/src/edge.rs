@@ -100,7 +100,7 @@ async fn visit(server: &Program, number: usize) -> bool {
         let mut client = AcpClient::connect_ws(server).await;
         let session = client.new_session().await;
         let answer = client.prompt(&session, "read").await;
-        assert_eq!(answer.text, "what the tool reads");
+        assert_eq!(answer.text, "1\twhat the tool reads");
         client.leave().await;
         return true;
     }

@@ -40,6 +40,8 @@ struct State {
     /// Whether it does not want to hear of logouts.
     is_deaf: bool,
     posing: Posing,
+    /// How it answers those who want to renew a token, if it has no time for them.
+    busy: Option<(u16, Option<u64>)>,
     seen: Vec<Visit>,
 }
 
@@ -123,6 +125,11 @@ impl Guarded {
     /// From now on it does not hear of logouts.
     pub fn stop_hearing(&self) {
         self.state().is_deaf = true;
+    }
+
+    /// From now on nobody gets a token renewed, with this status and `Retry-After`; `None` ends that.
+    pub fn be_busy(&self, busy: Option<(u16, Option<u64>)>) {
+        self.state().busy = busy;
     }
 
     /// From now on it does not say who it is.
@@ -377,6 +384,16 @@ fn authorize(asked: &Asked, state: &mut State) -> Said {
 fn token(asked: &Asked, state: &mut State) -> Said {
     let form = pairs(&String::from_utf8_lossy(&asked.body));
     let of = |name: &str| form.get(name).cloned().unwrap_or_default();
+    if let Some((status, retry_after)) = state.busy
+        && of("grant_type") == "refresh_token"
+    {
+        let retry_after = retry_after.map(|seconds| ("retry-after", seconds.to_string()));
+        return Said {
+            status,
+            headers: retry_after.into_iter().collect(),
+            body: json!({"error": "slow_down"}),
+        };
+    }
     if !state.clients.contains_key(&of("client_id")) {
         return Said::json(401, json!({"error": "invalid_client"}));
     }

@@ -26,6 +26,10 @@ pub enum Peer {
     McpConformance,
     /// The tester of REST `schemathesis`, a Python package in its `site`.
     Schemathesis,
+    /// The package manager `uv`, whose programs are in `site/bin`.
+    Uv,
+    /// Redocly's linter and a generator of TypeScript, for the OpenAPI description.
+    OpenApi,
     /// A driver of the browser, for the web page.
     Page,
 }
@@ -44,6 +48,8 @@ impl Peer {
             Self::McpPython => "mcp-python",
             Self::McpConformance => "mcp-conformance",
             Self::Schemathesis => "schemathesis",
+            Self::Uv => "uv",
+            Self::OpenApi => "openapi",
             Self::Page => "page",
         }
     }

@@ -28,8 +28,8 @@ pub use client_message::{
 };
 pub use decode::decode;
 pub use frames::{
-    NoticeSeverity, RewoundNotice, TurnNotice, cancel_request, notice_update, rewound_notification,
-    turn_notification,
+    NoticeSeverity, QueueChange, QueueNotice, RewoundNotice, TurnNotice, cancel_request,
+    notice_update, queue_notification, rewound_notification, turn_notification,
 };
 pub use frames::{available_commands_update, config_option_update, current_mode_update};
 pub use meta::{FastnessMeta, ResumeToken, TurnState, TurnStatus, UpdateMeta};
@@ -44,7 +44,7 @@ pub use results::{
 };
 pub use settings::{AvailableCommand, MODES, Mode, ModelChoice, Settings};
 pub use trace::trace_parent;
-pub use updates::{event_updates, text_chunk, tool_progress};
+pub use updates::{context_update, event_updates, text_chunk, tool_progress};
 
 /// The only version spoken; clients that ask for another are told this one.
 pub const PROTOCOL_VERSION: u16 = 1;

@@ -45,7 +45,8 @@ pub enum Incoming {
         /// How it went.
         outcome: Result<Box<RawValue>, RpcError>,
     },
-    /// Meant as a response but unusable. Answering it could start a loop, so it is only counted.
+    /// A response or a notification that cannot be used. Neither is ever answered; it is only
+    /// counted.
     Ignored(&'static str),
 }
 

@@ -325,7 +325,7 @@ impl Ledger {
             return self.questions.withdrawn(frame, params);
         }
         let told = match method {
-            "session/update" | "_fastness/turn" | "_fastness/rewound" => {
+            "session/update" | "_fastness/turn" | "_fastness/queue" | "_fastness/rewound" => {
                 self.seats.told(frame, params, &mut self.kept)
             }
             _ => Told {

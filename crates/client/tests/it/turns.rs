@@ -99,7 +99,7 @@ async fn a_long_turn_waits_for_its_reader_while_cancel_still_gets_through() {
 }
 
 #[tokio::test]
-async fn an_answered_question_selects_and_a_dropped_one_cancels() {
+async fn a_dropped_question_is_not_answered() {
     let (mut server, client) = Server::and_client().await;
     let mut stream = client.prompt(session(), "hello").await.unwrap();
     server.request("session/prompt").await;
@@ -122,20 +122,19 @@ async fn an_answered_question_selects_and_a_dropped_one_cancels() {
 
     server.message(question(2)).await;
     drop(next_ask(&mut stream).await);
+    server.message(question(3)).await;
+    next_ask(&mut stream).await.cancel();
     let answer = server.next().await;
     let outcome = json!({"outcome": "cancelled"});
     assert_eq!(
         (&answer["id"], &answer["result"]["outcome"]),
-        (&json!(2), &outcome)
+        (&json!(3), &outcome)
     );
 }
 
 #[tokio::test]
-async fn a_withdrawn_question_says_so_and_one_that_nobody_hears_is_refused() {
+async fn a_withdrawn_question_says_so() {
     let (mut server, client) = Server::and_client().await;
-    server.message(question(1)).await;
-    assert_eq!(server.next().await["error"]["code"], -32603);
-
     let mut stream = client.prompt(session(), "hello").await.unwrap();
     server.request("session/prompt").await;
     server.message(question(2)).await;
@@ -223,7 +222,7 @@ async fn all_of(stream: &mut PromptStream) -> Vec<String> {
 
 fn line(update: Update) -> String {
     match update {
-        Update::Text { text, greeting } if greeting => format!("greeting {text}"),
+        Update::Text { text, greeting, .. } if greeting => format!("greeting {text}"),
         Update::Text { text, .. } => format!("text {text}"),
         Update::Thought { text } => format!("thought {text}"),
         Update::ToolCall(ToolCall {

@@ -35,3 +35,10 @@ pub const STASHED_FRAMES_MAX: usize = 16;
 /// Messages between a lasting connection and its caller: few, because each may be of the largest
 /// size, and a caller that reads slowly should be felt by the server.
 pub const LINK_FRAMES_MAX: usize = 8;
+
+/// How often a subscription tries to read the journal again when no file descriptor is left: soon
+/// enough that a client hardly notices.
+pub const OPEN_FILES_RETRY_EVERY: Duration = Duration::from_millis(250);
+
+/// How long it tries before its client is detached: as long as a stalled client is waited for.
+pub const OPEN_FILES_WAIT_MAX: Duration = Duration::from_secs(60);

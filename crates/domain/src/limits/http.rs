@@ -82,3 +82,15 @@ pub const FILES_LOOKED_AT_MAX: usize = 200_000;
 
 /// Connections that are shown one by one, those with most waiting first; all are counted.
 pub const CONNECTIONS_SHOWN_MAX: usize = 200;
+
+/// Bytes of a request's body that are read and thrown away when its handler did not want them, so
+/// that the connection can be used again. For a longer rest a new connection costs less.
+pub const UNREAD_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// How long an answer waits for such a rest to arrive. Most of it is there already; a client that
+/// sends slowly gets its answer, and the connection closes.
+pub const UNREAD_BODY_WAIT: Duration = Duration::from_millis(100);
+
+/// Principals whose request rate is remembered at once. Each is a token that the operator or an
+/// owner of sessions made, so real servers have far fewer.
+pub const REQUEST_RATES_MAX: usize = 10_000;

@@ -58,6 +58,9 @@ pub const MCP_WRITE_WAIT: Duration = Duration::from_secs(30);
 /// How long the first turn waits for servers that it does not need.
 pub const MCP_GRACE: Duration = Duration::from_secs(1);
 
+/// How long a turn waits for servers before it says which ones it waits for: most start sooner.
+pub const MCP_QUIET_WAIT: Duration = Duration::from_secs(1);
+
 /// How long after a server said that its tools have changed they are asked for: several such
 /// messages in a row are one.
 pub const MCP_CHANGE_WAIT: Duration = Duration::from_millis(200);
@@ -94,6 +97,13 @@ pub const MCP_LOGIN_REQUEST_WAIT: Duration = Duration::from_secs(20);
 
 /// How long the lock of a login is waited for: longer than whoever holds it waits for a token.
 pub const MCP_LOGIN_LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// The shortest time between two tries to renew a login when the first did not work.
+pub const MCP_RENEWAL_REST: Duration = Duration::from_secs(5);
+
+/// The longest, however long the authorization server wants to be left alone: a server that says "a year" would
+/// end the login.
+pub const MCP_RENEWAL_REST_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Bytes of what an authorization server says: descriptions and tokens are a few kilobytes.
 pub const MCP_LOGIN_ANSWER_BYTES_MAX: usize = 256 * 1024;

@@ -6,6 +6,49 @@ use std::time::Duration;
 /// cancel promises a second.
 pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
 
+/// Words of a command that are looked at for one that makes a repository: as many as a command of the
+/// longest judged length has.
+pub const PROTECTED_NAMES_MAX: usize = 32 * 1024;
+
+/// Directories that are looked through for repositories and other protected files before and after a
+/// command: a project of some million files. Beyond it the command is asked about.
+pub const PROTECTED_DIRECTORIES_MAX: usize = 200_000;
+
+/// How long that may take: a tree of 50,000 files takes a few hundredths of it.
+pub const PROTECTED_SEARCH_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// Levels of directories that are looked through: each holds a descriptor.
+pub const PROTECTED_DEPTH_MAX: usize = 200;
+
+/// Protected files in a session's directories that are mounted read-only. Each takes a few mounts, and
+/// the time that bubblewrap takes grows with their square. Beyond it a command is asked about, and what
+/// is not mounted is put back afterwards.
+pub const PROTECTED_FILES_MAX: usize = 256;
+
+/// Protected files that are found at all.
+pub const PROTECTED_FOUND_MAX: usize = 4_096;
+
+/// Bytes of protected files that are remembered during a command, so that they can be put back.
+pub const PROTECTED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Files in one protected directory that are remembered.
+pub const PROTECTED_TREE_FILES_MAX: usize = 512;
+
+/// Snapshots of killed supervisors that are settled at once.
+pub const SNAPSHOTS_MAX: usize = 256;
+
+/// How long looking at protected files after a command may take, beyond the time in which the command
+/// has to end.
+pub const PROTECTED_SETTLE_WAIT: Duration = Duration::from_secs(7);
+
+/// Hidden places that are held open, so that they stay hidden when they are moved: far more than
+/// settings name, and few enough for the limit on descriptors.
+pub const HIDDEN_PLACES_MAX: usize = 128;
+
+/// Directories that are remembered as ones in which sessions can write. With more, only programs of
+/// the system are run outside of the sandbox. A path has some 100 bytes, so this is about a megabyte.
+pub const WRITABLE_PLACES_MAX: usize = 10_000;
+
 /// Bytes that a command may keep in the temporary directory of its own: they are memory.
 pub const COMMAND_SCRATCH_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use domain::event::{StopReason, Usage};
 use domain::ids::PermissionId;
-use domain::{Cursor, Event, EventSeq, FailureKind, SessionId, TurnError, TurnId};
+use domain::{Cursor, Event, EventSeq, FailureKind, QueuedPrompt, SessionId, TurnError, TurnId};
 use session::{
     CommandError, Config, Delivery, Item, ProjectView, SessionHandle, StoreError, Stored,
     Subscription, TurnOutcome,
@@ -15,7 +15,8 @@ use session::{
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::acp::{
-    self, ClientCapabilities, NoticeSeverity, RewoundNotice, TurnNotice, TurnState, UpdateMeta,
+    self, ClientCapabilities, NoticeSeverity, QueueChange, QueueNotice, RewoundNotice, TurnNotice,
+    TurnState, UpdateMeta,
 };
 use wire::rpc::{RequestId, RpcError};
 
@@ -87,6 +88,7 @@ pub(crate) fn notice(
         stop_reason: None,
         error: None,
         prompt_id: None,
+        queued: None,
     }
 }
 
@@ -372,6 +374,7 @@ impl Pump {
             frames.push(Frame::once(update));
         }
         frames.extend(self.turn_notice(stored, cursor));
+        frames.extend(self.queue_notice(stored, meta, cursor));
         frames.extend(self.rewound_notice(stored, cursor));
         self.settle(&stored.event, frames);
     }
@@ -391,6 +394,7 @@ impl Pump {
         }
         self.updates(&stored.event, meta, cursor, frames);
         frames.extend(self.turn_notice(stored, cursor));
+        frames.extend(self.queue_notice(stored, meta, cursor));
         frames.extend(self.rewound_notice(stored, cursor));
     }
 
@@ -402,14 +406,17 @@ impl Pump {
         cursor: Cursor,
         frames: &mut Vec<Frame>,
     ) {
-        // ACP: only to clients that said they show it.
-        if matches!(event, Event::Compaction(_)) && !self.capabilities.compaction {
-            return;
-        }
         if let Event::UserMessage(message) = event {
             meta.prompt_id.clone_from(&message.prompt_id);
         }
-        let updates = acp::event_updates(self.session, event, meta);
+        let context = acp::context_update(self.session, event, meta);
+        meta.more = context.is_some();
+        let mut updates = acp::event_updates(self.session, event, meta);
+        // ACP: only to clients that said they show it.
+        if matches!(event, Event::Compaction(_)) && !self.capabilities.compaction {
+            updates.clear();
+        }
+        updates.extend(context);
         let last = updates.len().saturating_sub(1);
         for (at, text) in updates.into_iter().enumerate() {
             let more = at < last;
@@ -455,9 +462,10 @@ impl Pump {
         }
         let notice = |turn, state| notice(self.session, (stored.seq, turn), state);
         let notice = if let Event::TurnStarted(started) = &stored.event {
-            let prompt_id = started.prompt_id.clone();
+            let (prompt_id, queued) = (started.prompt_id.clone(), started.queued);
             TurnNotice {
                 prompt_id,
+                queued,
                 ..notice(started.turn, TurnState::Running)
             }
         } else if let Event::TurnResult(result) = &stored.event {
@@ -477,6 +485,32 @@ impl Pump {
             return None;
         };
         Some(Frame::update(acp::turn_notification(&notice), cursor))
+    }
+
+    /// How a stored event changes the queue, for a client that asked to be told.
+    fn queue_notice(&self, stored: &Stored, meta: &UpdateMeta, cursor: Cursor) -> Option<Frame> {
+        if !self.capabilities.queue {
+            return None;
+        }
+        let change = if let Event::PromptQueued(queued) = &stored.event {
+            let id = queued.prompt_id.as_ref();
+            let prompt = QueuedPrompt::new(stored.seq, id, &queued.text);
+            QueueChange::Queued { prompt }
+        } else if let Event::PromptDropped(dropped) = &stored.event {
+            QueueChange::Dropped {
+                queued: dropped.queued,
+                interrupted: dropped.interrupted,
+            }
+        } else {
+            return None;
+        };
+        let notice = QueueNotice {
+            session_id: self.session,
+            seq: stored.seq,
+            offset: meta.offset,
+            change,
+        };
+        Some(Frame::update(acp::queue_notification(&notice), cursor))
     }
 
     /// Tells a client that saw what was undone, and asked to be told, to drop it.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use auth::Secret;
-use domain::{Cursor, EventSeq, SessionId};
+use domain::{Cursor, EventSeq, SessionId, ToolServer};
 use session::{Attached, Entrance, From, NewSession, Snapshot, TurnPhase};
 use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
@@ -21,6 +21,7 @@ use super::requests::attach_error;
 use super::route::Route;
 use super::servers::named_servers;
 use super::{Connection, Event};
+use crate::service::WantedRoots;
 
 /// How a session is entered, which decides what its answer looks like and when it is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,8 +57,14 @@ pub(super) struct Entered {
 }
 
 impl Connection {
-    pub(super) fn enter_new(&mut self, id: RequestId, new: NewSession, ignored: Vec<&'static str>) {
-        let way = Way::New;
+    /// Makes a session in the directories that are `wanted`, and enters it.
+    pub(super) fn enter_new(
+        &mut self,
+        id: RequestId,
+        wanted: WantedRoots,
+        servers: Vec<ToolServer>,
+    ) {
+        let (way, ignored) = (Way::New, Vec::new());
         let is_read = matches!(self.lanes, Lanes::One(_));
         let entry = Entry {
             id,
@@ -65,10 +72,20 @@ impl Connection {
             ignored,
             is_read,
         };
-        let (sessions, principal) = (self.service.sessions.clone(), self.principal.clone());
+        let (service, principal) = (Arc::clone(&self.service), self.principal.clone());
         let (answers, events) = (Arc::clone(&self.answers), self.events.clone());
         self.service.connections.spawn(async move {
-            match sessions.create(&principal, new).await {
+            let mut roots = match service.check_roots(&principal, wanted).await {
+                Ok(roots) => roots.into_iter(),
+                Err(why) => return answers.error(&entry.id, RpcError::invalid_params(why)),
+            };
+            let Some(cwd) = roots.next() else { return };
+            let new = NewSession {
+                cwd,
+                additional_directories: roots.collect(),
+                servers,
+            };
+            match service.sessions.create(&principal, new).await {
                 Ok(attached) => {
                     let session = attached.handle.id();
                     let entered = Some(Box::new(Entered { attached, entry }));
@@ -259,6 +276,7 @@ impl Connection {
     ) -> Reply {
         let resume_token = resume_token.map(|token| ResumeToken::new(token.reveal()));
         let shown = self.service.settings(&snapshot.config);
+        let is_queue_wanted = self.capabilities.unwrap_or_default().queue;
         let told = acp::Attached {
             settings: shown.settings(),
             turn: TurnStatus {
@@ -274,6 +292,11 @@ impl Connection {
             resync_from: snapshot.resync_from,
             cursor,
             damaged_at: snapshot.damaged_at,
+            queue: if is_queue_wanted {
+                &snapshot.queue
+            } else {
+                &[]
+            },
             ignored: &entry.ignored,
         };
         let (result, after) = match entry.way {

@@ -26,9 +26,8 @@ pub(super) enum Allowance {
 
 impl Pace {
     pub(super) fn new(limits: &Limits, now: Instant) -> Self {
-        let per_second = f64::from(limits.requests_per_second.max(1));
         Self {
-            requests: Bucket::new(per_second, 2.0 * per_second, now),
+            requests: Bucket::of_requests(limits.requests_per_second, now),
             others: Bucket::new(UNCOUNTED_PER_SECOND, UNCOUNTED_PER_SECOND, now),
         }
     }
@@ -53,8 +52,9 @@ impl Pace {
     }
 }
 
+/// Fills with time; what is in it may be taken.
 #[derive(Debug)]
-struct Bucket {
+pub(crate) struct Bucket {
     per_second: f64,
     size: f64,
     filled: f64,
@@ -62,6 +62,18 @@ struct Bucket {
 }
 
 impl Bucket {
+    /// For requests: a burst of two seconds' worth, then so many a second.
+    pub(crate) fn of_requests(per_second: u32, now: Instant) -> Self {
+        let per_second = f64::from(per_second.max(1));
+        Self::new(per_second, 2.0 * per_second, now)
+    }
+
+    /// Whether nothing was taken from it lately.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.filled + elapsed * self.per_second >= self.size
+    }
+
     fn new(per_second: f64, size: f64, now: Instant) -> Self {
         Self {
             per_second,
@@ -72,7 +84,7 @@ impl Bucket {
     }
 
     /// Takes one, or says in how many milliseconds there will be one.
-    fn take(&mut self, now: Instant) -> Result<(), u64> {
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), u64> {
         let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
         self.filled = (self.filled + elapsed * self.per_second).min(self.size);

@@ -8,7 +8,7 @@ use domain::{EventSeq, FailureKind, MessageId, SessionId};
 use meters::label::Ignored;
 use session::client_side::ClientSide;
 use session::handle::Reply;
-use session::{Accepted, CommandError, Fate, Mode, NewSession, Rewound, Wanted};
+use session::{Accepted, CommandError, Fate, Mode, Rewound, Wanted};
 use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
 use wire::rpc::{RequestId, RpcError};
 
@@ -17,7 +17,7 @@ use super::asking::Port;
 use super::attachment::{Attachment, command_error, dropped_answer, outcome_answer, storage_error};
 use super::servers::named_servers;
 use super::waiting::Standing;
-use crate::service::Service;
+use crate::service::{Service, WantedRoots};
 
 impl Connection {
     pub(super) fn serve_request(&mut self, id: RequestId, message: ClientMessage) {
@@ -56,18 +56,14 @@ impl Connection {
         if self.principal.scope() == Scope::Observe {
             return self.answers.error(&id, RpcError::scope());
         }
-        let roots = std::iter::once(&new.cwd).chain(&new.additional_directories);
-        for root in roots {
-            if let Err(why) = self.service.check_root(&self.principal, root) {
-                return self.answers.error(&id, RpcError::invalid_params(why));
-            }
-        }
-        let wanted = NewSession {
-            cwd: new.cwd,
-            additional_directories: new.additional_directories,
-            servers: named_servers(&self.principal, &new.mcp_servers),
-        };
-        self.enter_new(id, wanted, Vec::new());
+        // A client with files of its own may mean a directory that only it has.
+        let has_files = self.capabilities.as_ref();
+        let has_files = has_files.is_some_and(|capabilities| capabilities.read_text_file);
+        let must_exist = !has_files;
+        let servers = named_servers(&self.principal, &new.mcp_servers);
+        let mut paths = vec![new.cwd];
+        paths.extend(new.additional_directories);
+        self.enter_new(id, WantedRoots { paths, must_exist }, servers);
     }
 
     fn list(&self, id: RequestId, list: acp::ListSessions) {
@@ -306,8 +302,9 @@ impl Connection {
             return self.answers.error(&id, RpcError::scope());
         }
         let Ok(session) = session else {
-            // Names no session, so it is not there: that is what was wanted.
-            return self.answers.result(&id, &acp::empty_result());
+            // An id that is no id is a mistake. One that names no session is deleted already.
+            let message = "`sessionId` is not the id of a session";
+            return self.answers.error(&id, RpcError::invalid_params(message));
         };
         let (answers, service) = (Arc::clone(&self.answers), Arc::clone(&self.service));
         let principal = self.principal.clone();

@@ -60,6 +60,7 @@ fn service_with(limits: Limits) -> Service {
         limits: limits.clone(),
         greeting: None,
         hidden: Vec::new(),
+        base: None,
         gate: Arc::clone(&gate),
         web: None,
         operator: Arc::default(),

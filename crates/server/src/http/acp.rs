@@ -42,20 +42,14 @@ pub(super) async fn acp(
             let (principal, progress) = (Extension(principal), Extension(progress));
             socket(State(service), principal, progress, trace, upgrade).await
         }
-        Method::GET => stream(&service, &principal, request.headers()),
+        Method::GET | Method::HEAD => stream(&service, &principal, &request),
         Method::POST => {
             let posted = post(&service, principal, request).await;
             posted.unwrap_or_else(|refused| refused)
         }
         Method::DELETE => delete(&service, &principal, request.headers()),
-        _ => {
-            let message = "ACP takes GET, POST and DELETE";
-            refusal(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                message,
-            )
-        }
+        // The router lets no other method through.
+        _ => not_found(),
     }
 }
 
@@ -68,8 +62,17 @@ pub(super) async fn socket(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     let Ok(upgrade) = upgrade else {
-        let message = "this is no proper upgrade to WebSocket";
-        return refusal(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message);
+        let message = "this is not a valid upgrade to WebSocket, version 13";
+        let mut refused = refusal(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message);
+        let headers = refused.headers_mut();
+        for (name, value) in [
+            (header::CONNECTION, "upgrade"),
+            (header::UPGRADE, "websocket"),
+            (header::SEC_WEBSOCKET_VERSION, "13"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        return refused;
     };
     let Some(slot) = service.take_slot(&principal) else {
         return too_many();
@@ -94,7 +97,8 @@ pub(super) async fn socket(
 }
 
 /// Opens the connection's stream, or a session's.
-fn stream(service: &Arc<Service>, principal: &Principal, headers: &HeaderMap) -> Response {
+fn stream(service: &Arc<Service>, principal: &Principal, request: &Request) -> Response {
+    let headers = request.headers();
     let accepted = headers.get_all(header::ACCEPT).iter();
     let accepts = accepted
         .filter_map(|accept| accept.to_str().ok())
@@ -117,6 +121,9 @@ fn stream(service: &Arc<Service>, principal: &Principal, headers: &HeaderMap) ->
         },
         Err(refused) => return refused,
     };
+    if request.method() == Method::HEAD {
+        return event_stream(Body::empty(), headers);
+    }
     let open = match remote.read(session, after) {
         Ok(open) => open,
         Err(Refused::Conflict) => return conflict(),
@@ -126,7 +133,12 @@ fn stream(service: &Arc<Service>, principal: &Principal, headers: &HeaderMap) ->
             return try_later(refused);
         }
     };
-    let mut response = Body::from_stream(open.into_bytes()).into_response();
+    event_stream(Body::from_stream(open.into_bytes()), headers)
+}
+
+/// The answer whose `body` is a stream, to a request with these `headers`.
+fn event_stream(body: Body, headers: &HeaderMap) -> Response {
+    let mut response = body.into_response();
     let answer = response.headers_mut();
     answer.insert(
         header::CONTENT_TYPE,

@@ -37,14 +37,40 @@ pub(super) async fn admit(
     let response = match admitted(&service, &request) {
         Some(principal) => {
             let asked_by = AskedBy(principal.id().clone());
-            request.extensions_mut().insert(principal);
-            let mut response = next.run(request).await;
+            let pace = match is_counted_elsewhere(&request) {
+                true => Ok(()),
+                false => service.count_request(&principal),
+            };
+            let mut response = match pace {
+                Ok(()) => {
+                    request.extensions_mut().insert(principal);
+                    next.run(request).await
+                }
+                Err(wait_ms) => too_fast(&service, wait_ms),
+            };
             response.extensions_mut().insert(asked_by);
             response
         }
         None => unauthorized(),
     };
     for_origin(response, &origin)
+}
+
+/// Whether its connection counts the requests that come this way: ACP does.
+fn is_counted_elsewhere(request: &Request) -> bool {
+    matches!(request.uri().path(), "/acp" | "/ws")
+}
+
+/// The answer to a principal that sends too many requests.
+fn too_fast(service: &Service, wait_ms: u64) -> Response {
+    let most = service.limits.requests_per_second;
+    let message = format!(
+        "too many requests: this token may send {most} a second; wait as long as `Retry-After` says"
+    );
+    let mut response = refusal(StatusCode::TOO_MANY_REQUESTS, "rate_limited", &message);
+    let seconds = HeaderValue::from(wait_ms.div_ceil(1_000).max(1));
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    response
 }
 
 /// Lets a request through that needs no token: whoever logs in has none yet.

@@ -95,6 +95,13 @@ fn limited(name: &str) -> Response {
 /// What a failure of the store or the server is told as.
 pub(crate) fn failed(kind: FailureKind) -> Response {
     let (status, error, message) = match kind {
+        FailureKind::OpenFilesExhausted => {
+            let status = StatusCode::SERVICE_UNAVAILABLE;
+            let mut response = refusal(status, kind.name(), kind.sentence());
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+            return response;
+        }
         FailureKind::StorageFull => (
             StatusCode::INSUFFICIENT_STORAGE,
             "storage_full",

@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use domain::limits::{
     HEADER_BYTES_MAX, HEADERS_MAX, HTTP_BUFFER_BYTES_MAX, HTTP2_RESETS_MAX, HTTP2_STREAMS_MAX,
 };
@@ -25,10 +25,12 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::farewell::{self, farewell};
+use super::protect::protect;
 use super::pulse::{Answering, Beating, Doing, Look, Pulse};
 use super::sniff::Protocol;
 use super::socket::Peer;
 use super::taking::unless_stalled;
+use super::unread::{check_framing, lend};
 use crate::service::{FLUSH_TIME_MAX, Service};
 
 /// What a request passes on its way to the router: it is felt, and told where it comes from.
@@ -37,6 +39,8 @@ struct Door {
     router: TowerToHyperService<Router>,
     pulse: Arc<Pulse>,
     peer: Peer,
+    /// Requests follow one another on the same bytes, as in HTTP/1.1.
+    is_serial: bool,
 }
 
 type Answer = Result<Response<Answering>, Infallible>;
@@ -48,13 +52,29 @@ impl hyper::service::Service<Request<Incoming>> for Door {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let in_progress = self.pulse.begin();
+        let is_serial = self.is_serial;
+        let framing = check_framing(&request);
+        let (request, leftover) = lend(request);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.peer);
         request.extensions_mut().insert(self.pulse.progress());
-        let answering = self.router.call(request);
+        let router = self.router.clone();
         Box::pin(async move {
-            let wrap = |body| Answering::new(body, in_progress);
-            answering.await.map(|response| response.map(wrap))
+            let is_certain = framing.is_ok();
+            let mut response = match framing {
+                Ok(()) => router.call(request).await?,
+                Err(refused) => {
+                    drop(request);
+                    refused
+                }
+            };
+            protect(response.headers_mut());
+            let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            if is_serial && !is_upgrade && !(is_certain && leftover.discard().await) {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok(response.map(|body| Answering::new(body, in_progress)))
         })
     }
 }
@@ -74,6 +94,7 @@ pub(super) async fn carry(
         router: TowerToHyperService::new(router),
         pulse: Arc::clone(&socket.pulse),
         peer,
+        is_serial: protocol == Protocol::Http1,
     };
     let end = match protocol {
         Protocol::Http1 => carry_http1(clock, socket, door).await,
@@ -126,7 +147,7 @@ fn no_request(status: StatusCode) -> String {
             "the request's headers are too many or too long",
         ),
         StatusCode::URI_TOO_LONG => ("uri_too_long", "the request's path is too long"),
-        _ => ("invalid_request", "this is not a request as HTTP has them"),
+        _ => ("invalid_request", "malformed HTTP request"),
     };
     farewell::plain(status, error, message)
 }

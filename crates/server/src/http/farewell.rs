@@ -9,6 +9,7 @@ use domain::limits::{LINGER_BYTES_MAX, LINGER_WAIT};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::protect;
 use super::socket::Socket;
 
 /// Bytes thrown away at a time.
@@ -39,8 +40,9 @@ pub(super) fn plain(status: StatusCode, error: &str, message: &str) -> String {
     let body = json!({"error": error, "message": message, "requestId": request.as_str()});
     let body = body.to_string();
     let (number, reason) = (status.as_u16(), status.canonical_reason().unwrap_or(""));
+    let (length, protection) = (body.len(), protect::lines());
     format!(
-        "HTTP/1.1 {number} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
+        "HTTP/1.1 {number} {reason}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+         {protection}connection: close\r\n\r\n{body}"
     )
 }

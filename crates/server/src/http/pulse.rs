@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, timeout};
 
+use super::protect::NOSNIFF;
 use super::sniff::Sniffed;
 use super::socket::Socket;
 use super::taking::Pieces;
@@ -217,27 +218,41 @@ pub(super) struct Beating {
 }
 
 impl Beating {
-    /// Whether `bytes` are hyper's own refusal, which is not sent.
-    fn keeps_back(&mut self, bytes: &[u8]) -> bool {
+    /// How many of `bytes` to send: hyper's own refusal of what follows them is kept back.
+    fn sent_of(&mut self, bytes: &[u8]) -> usize {
         // While a request is being answered, what is written is its answer.
         if self.pulse.open.load(Relaxed) > 0 {
-            return false;
+            return bytes.len();
         }
-        let refused = bare_refusal(bytes);
-        self.refused = self.refused.or(refused);
-        refused.is_some()
+        let Some((at, status)) = bare_refusal(bytes) else {
+            return bytes.len();
+        };
+        if at == 0 {
+            self.refused = self.refused.or(Some(status));
+        }
+        at
     }
 }
 
-/// The status of an answer that refuses and has no body. None of ours is like that.
-fn bare_refusal(bytes: &[u8]) -> Option<StatusCode> {
-    let rest = bytes.strip_prefix(b"HTTP/1.1 4")?;
-    let head = std::str::from_utf8(rest.strip_suffix(b"\r\n\r\n")?).ok()?;
-    let mut lines = head.split("\r\n");
+/// Where hyper's own refusal begins, and its status. It is the last that is written, has no body,
+/// and lacks the header that every answer of ours has.
+fn bare_refusal(bytes: &[u8]) -> Option<(usize, StatusCode)> {
+    const STATUS_LINE: &[u8] = b"HTTP/1.1 4";
+    let head = bytes.strip_suffix(b"\r\n\r\n")?;
+    let mut starts = head.windows(STATUS_LINE.len());
+    let at = starts.rposition(|window| window == STATUS_LINE)?;
+    let rest = std::str::from_utf8(head.get(at + STATUS_LINE.len()..)?).ok()?;
+    let mut lines = rest.split("\r\n");
     let status: u16 = lines.next()?.get(..2)?.parse().ok()?;
-    let is_bare = lines.any(|line| line.eq_ignore_ascii_case("content-length: 0"));
+    let (mut is_bare, mut is_ours) = (false, false);
+    for line in lines {
+        is_bare |= line.eq_ignore_ascii_case("content-length: 0");
+        let name = line.split(':').next().unwrap_or_default();
+        // A blank line: what begins here has a body.
+        is_ours |= line.is_empty() || name.eq_ignore_ascii_case(NOSNIFF.as_str());
+    }
     let status = StatusCode::from_u16(400 + status).ok()?;
-    is_bare.then_some(status)
+    (is_bare && !is_ours).then_some((at, status))
 }
 
 impl AsyncRead for Beating {
@@ -267,10 +282,11 @@ impl AsyncWrite for Beating {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.keeps_back(bytes) {
+        let sent = self.sent_of(bytes);
+        if sent == 0 {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let polled = Pin::new(&mut self.socket).poll_write(context, bytes);
+        let polled = Pin::new(&mut self.socket).poll_write(context, &bytes[..sent]);
         self.pulse.wrote(&polled);
         polled
     }
@@ -280,10 +296,13 @@ impl AsyncWrite for Beating {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if let [only] = pieces
-            && self.keeps_back(only)
-        {
-            return Poll::Ready(Ok(only.len()));
+        // A refusal is written last, whatever comes with it.
+        if let Some(last) = pieces.last() {
+            let sent = self.sent_of(last);
+            if pieces.len() == 1 || sent < last.len() {
+                let first = pieces.iter().find(|piece| !piece.is_empty());
+                return self.poll_write(context, first.unwrap_or(last));
+            }
         }
         let polled = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
         self.pulse.wrote(&polled);
@@ -344,13 +363,18 @@ mod tests {
 
     #[test]
     fn only_a_refusal_without_a_body_is_kept_back() {
-        let refused = |text: &str| bare_refusal(text.as_bytes()).map(|status| status.as_u16());
+        let refused =
+            |text: &str| bare_refusal(text.as_bytes()).map(|(at, status)| (at, status.as_u16()));
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(refused(bare), Some(431));
+        assert_eq!(refused(bare), Some((0, 431)));
+        let before = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+        let both = format!("{before}{bare}");
+        assert_eq!(refused(&both), Some((before.len(), 431)));
         for other in [
             "HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n",
             "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}",
             "HTTP/1.1 404 Not Found\r\ncontent-length: 02\r\n\r\n",
+            "HTTP/1.1 405 Method Not Allowed\r\nx-content-type-options: nosniff\r\ncontent-length: 0\r\n\r\n",
             "HTTP/1.1 4",
             "HTTP/1.1 4\r\n\r\n",
             "",

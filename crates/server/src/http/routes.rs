@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::Response;
-use axum::routing::{any, get, post};
+use axum::routing::{MethodFilter, get, on, post};
 use domain::FailureKind;
 use serde_json::json;
 
@@ -23,14 +23,24 @@ use super::tui::append_prompt;
 use crate::rest;
 use crate::service::Service;
 
+/// What ACP takes; HEAD comes with GET.
+const ACP_METHODS: MethodFilter = MethodFilter::GET
+    .or(MethodFilter::POST)
+    .or(MethodFilter::DELETE);
+
 pub(super) fn router(service: Arc<Service>) -> Router {
     let admit = middleware::from_fn_with_state(Arc::clone(&service), admission::admit);
     let pass = middleware::from_fn_with_state(Arc::clone(&service), admission::pass);
     let page = page::routes()
         .method_not_allowed_fallback(other_method)
         .layer(pass.clone());
+    // For anyone, and by any name of the host.
+    let open = Router::new()
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .method_not_allowed_fallback(other_method);
     rest::routes()
-        .route("/acp", any(acp))
+        .route("/acp", on(ACP_METHODS, acp))
         .route("/ws", get(socket))
         .route("/metrics", get(metrics))
         .route("/echo", post(echo))
@@ -44,8 +54,7 @@ pub(super) fn router(service: Arc<Service>) -> Router {
             post(login).fallback(other_method).layer(pass),
         )
         .merge(page)
-        .route("/health", get(health))
-        .route("/ready", get(ready))
+        .merge(open)
         .layer(middleware::from_fn(access_log))
         .with_state(service)
 }
@@ -54,7 +63,7 @@ async fn other_method() -> Response {
     refusal(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        "this route has other methods",
+        "this route does not take that method; `Allow` lists those that it takes",
     )
 }
 
@@ -71,6 +80,7 @@ async fn ready(State(service): State<Arc<Service>>) -> Response {
     let message = match kind {
         FailureKind::Draining => "the server is shutting down",
         FailureKind::StorageFull => "the disk is full",
+        FailureKind::OpenFilesExhausted => kind.sentence(),
         FailureKind::ModelError
         | FailureKind::ModelTimeout
         | FailureKind::StorageFailed

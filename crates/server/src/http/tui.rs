@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::access_log::About;
 use super::answer::{attach_refusal, command_refusal, json_response, not_found};
 use super::body;
-use crate::service::Service;
+use crate::service::{Service, WantedRoots};
 
 /// What is sent. The text has had three names; the first that is there counts.
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ pub(super) async fn append_prompt(
 }
 
 async fn append(
-    service: &Service,
+    service: &Arc<Service>,
     principal: &Principal,
     request: Request,
 ) -> Result<SessionId, Response> {
@@ -83,16 +83,21 @@ async fn enter(
     Ok(attached.handle)
 }
 
-async fn create(service: &Service, principal: &Principal) -> Result<SessionHandle, Response> {
+async fn create(service: &Arc<Service>, principal: &Principal) -> Result<SessionHandle, Response> {
     if principal.scope() == Scope::Observe {
         return Err(command_refusal(&CommandError::Scope));
     }
-    if service.cwd.starts_with(&service.data_dir) {
-        let message = "a session cannot work inside the data directory";
-        return Err(body::misshapen(message));
-    }
+    let own = service.cwd.to_string_lossy().into_owned();
+    let wanted = WantedRoots {
+        paths: vec![own],
+        must_exist: true,
+    };
+    let roots = service.check_roots(principal, wanted).await;
+    let mut roots = roots.map_err(|why| body::misshapen(&why))?.into_iter();
+    let cwd = roots.next();
+    let cwd = cwd.ok_or_else(|| body::misshapen("cwd is missing"))?;
     let new = NewSession {
-        cwd: service.cwd.to_string_lossy().into_owned(),
+        cwd,
         additional_directories: Vec::new(),
         servers: Vec::new(),
     };

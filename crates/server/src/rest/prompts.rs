@@ -2,7 +2,8 @@
 //!
 //! The prompt is stored when it is answered; the turn goes on without the request. With
 //! `Prefer: wait=SECS` the answer waits for the turn's end. `Idempotency-Key` is the prompt's own
-//! name: sent again, it is answered as that prompt was, whatever happened in between.
+//! name: sent again, it is answered as that prompt was, whatever happened in between; sent with
+//! another prompt, it is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +24,9 @@ use session::{
 use wire::acp::{self, ClientMessage};
 
 use super::reading::{Named, about, done, enter, single};
+use super::sessions::check_scope;
 use super::shapes::{Ended, NewPrompt, PromptContent, Prompted, State as TurnState, Turn};
-use crate::http::answer::{failed, typed_response};
+use crate::http::answer::{failed, refusal, typed_response};
 use crate::http::body::{self, misshapen};
 use crate::service::Service;
 
@@ -53,6 +55,7 @@ pub(super) async fn prompt(
     let (text, blocks) = content(prompt)?;
     let id = named.id()?;
     let attached = enter(&service, &principal, (id, From::Head)).await?;
+    let asked_blocks = prompt_id.as_ref().map(|_| blocks.clone());
     let prompt = Prompt {
         text,
         blocks,
@@ -61,6 +64,10 @@ pub(super) async fn prompt(
         ..Prompt::default()
     };
     let accepted = done(|reply| attached.handle.prompt(prompt, reply)).await?;
+    if let (Accepted::Repeated(..), Some(key), Some(blocks)) = (&accepted, &prompt_id, asked_blocks)
+    {
+        check_repeated(&service, &attached.handle, (key, blocks)).await?;
+    }
     let asked = Asked {
         service: &service,
         attached,
@@ -68,6 +75,24 @@ pub(super) async fn prompt(
     };
     let answer = asked.answer(accepted, wait).await?;
     Ok(about(id, answer))
+}
+
+/// Refuses a key that was used for another prompt.
+async fn check_repeated(
+    service: &Service,
+    handle: &SessionHandle,
+    (key, blocks): (&PromptId, Vec<serde_json::Value>),
+) -> Result<(), Response> {
+    let looking = service.sessions.prompt_blocks(handle, key.clone());
+    match looking.await.map_err(failed)? {
+        Some(before) if before != blocks => {
+            let message = "this Idempotency-Key was used for another prompt in this session; \
+                           send a new prompt with a new key";
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            Err(refusal(status, "idempotency_key_reused", message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Cancels the turn that runs, if one does.
@@ -80,6 +105,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Response> {
     let id = named.id()?;
     let attached = enter(&service, &principal, (id, From::Head)).await?;
+    check_scope(&principal)?;
     attached.handle.cancel();
     Ok(about(id, StatusCode::ACCEPTED.into_response()))
 }

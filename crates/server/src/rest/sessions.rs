@@ -16,7 +16,7 @@ use super::reading::{Named, about, check_title, done, enter, object, query};
 use super::shapes::{Change, ForkAt, Listing, NewSession, Session, SessionPage};
 use crate::http::answer::{attach_refusal, command_refusal, failed, typed_response};
 use crate::http::body::misshapen;
-use crate::service::Service;
+use crate::service::{Service, WantedRoots};
 
 /// Makes a session.
 #[utoipa::path(post, path = "/api/v1/sessions", tag = "sessions", request_body = NewSession,
@@ -31,8 +31,13 @@ pub(super) async fn create(
     check_scope(&principal)?;
     let own = || service.cwd.to_string_lossy().into_owned();
     let cwd = new.cwd.unwrap_or_else(own);
-    let check = service.check_root(&principal, &cwd);
-    check.map_err(misshapen)?;
+    let wanted = WantedRoots {
+        paths: vec![cwd],
+        must_exist: true,
+    };
+    let roots = service.check_roots(&principal, wanted).await;
+    let mut roots = roots.map_err(|why| misshapen(&why))?.into_iter();
+    let cwd = roots.next().ok_or_else(|| misshapen("cwd is missing"))?;
     if let Some(model) = &new.model
         && !service.models().contains(model)
     {
@@ -182,7 +187,7 @@ pub(super) async fn check_owner(
 }
 
 /// Refuses whoever may only look.
-fn check_scope(principal: &Principal) -> Result<(), Response> {
+pub(super) fn check_scope(principal: &Principal) -> Result<(), Response> {
     match principal.scope() {
         Scope::Control => Ok(()),
         Scope::Observe => Err(command_refusal(&CommandError::Scope)),

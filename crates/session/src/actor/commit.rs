@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{OpenSession, ReadOnly, SessionActor};
 use crate::attach;
 use crate::overview::Glance;
+use crate::session_roots::find_again;
 use crate::state::{CallStanding, Command, Rejected, SessionState};
 use crate::store_task::{blocking, failure_kind};
 
@@ -255,16 +256,20 @@ impl SessionActor {
     /// Opens the session's files, folds them, and closes what an earlier life left open.
     pub(super) async fn load(&mut self) -> Result<(), StoreError> {
         let (store, id) = (self.engine.store.clone(), self.id);
+        let (roots, base) = (self.roots.clone(), self.engine.base.clone());
         let opened = blocking(move || {
             let mut state = SessionState::default();
             let mut visit = |stored: &Stored| state.apply(stored.seq, &stored.event);
             let (writer, _) = store.open_session(id, Timestamp::now(), &mut visit)?;
-            Ok(Box::new(OpenSession { writer, state }))
+            // One that recovers in memory keeps the directories that it has.
+            let roots = roots.unwrap_or_else(|| find_again(&state, base.as_deref()));
+            Ok((Box::new(OpenSession { writer, state }), roots))
         });
-        let open = match opened.await {
+        let (open, roots) = match opened.await {
             Err(StoreError::Damaged { at }) => return self.load_read_only(at).await,
             opened => opened?,
         };
+        self.roots = Some(roots);
         let (head, epoch) = (open.writer.head(), open.writer.epoch());
         // A turn that the store failed under ends as those who follow it were told.
         let failure = self.feed.head().failure;

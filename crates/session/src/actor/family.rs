@@ -25,6 +25,7 @@ use crate::family::{
 };
 use crate::handle::{AttachError, AttachmentId, From, Presence};
 use crate::mode::Mode;
+use crate::session_roots;
 use crate::state::{Command, Rejected, SessionState, title_of};
 use crate::store_task::blocking;
 use crate::subscription::Subscription;
@@ -144,8 +145,7 @@ impl SessionActor {
         let (open, turn) = (self.open.as_ref()?, self.turn.as_ref()?);
         Some(Terms {
             owner: open.state.owner().clone(),
-            cwd: open.state.cwd().to_owned(),
-            additional_directories: open.state.additional_directories().to_vec(),
+            roots: self.roots.clone()?,
             model: open.state.model().map(str::to_owned),
             mode: turn.caller.mode.subscribe(),
         })
@@ -204,6 +204,7 @@ impl SessionActor {
         }
         self.feed.push(&stored);
         self.open = Some(Box::new(OpenSession { writer, state }));
+        self.roots = Some(birth.terms.roots);
         self.role = Some(Box::new(birth.role));
         self.publish();
         Ok(())
@@ -224,12 +225,15 @@ impl SessionActor {
             false => birth.prompt.clone(),
         };
         let blocks = vec![json!({"type": "text", "text": &text})];
+        let mut names = session_roots::names(&terms.roots).into_iter();
+        let cwd = names.next().unwrap_or_default();
         let mut events: Vec<Event> = vec![
             SessionCreated {
                 owner: terms.owner.clone(),
-                cwd: terms.cwd.clone(),
+                cwd,
                 epoch: 0,
-                additional_directories: terms.additional_directories.clone(),
+                additional_directories: names.collect(),
+                real_directories: session_roots::real_directories(&terms.roots),
             }
             .into(),
             ChildLinked {

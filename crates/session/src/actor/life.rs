@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agent::Root;
 use auth::Principal;
 use domain::clock::Timestamp;
 use domain::event::SessionCreated;
@@ -18,6 +19,7 @@ use crate::feed::{Feed, Head};
 use crate::handle::{AttachError, AttachReply, Bell, CommandError, Envelope, Mailbox};
 use crate::overview::Shown;
 use crate::resume_file::ResumeFile;
+use crate::session_roots;
 use crate::state::{Command, SessionState};
 use crate::store_task::{blocking, failure_kind};
 
@@ -53,6 +55,7 @@ impl SessionActor {
             feed: Arc::new(Feed::new(Head::default())),
             shown,
             open: None,
+            roots: None,
             read_only: None,
             staged: super::Staged::default(),
             attachments: Vec::new(),
@@ -98,12 +101,18 @@ impl SessionActor {
             Birth::Child(birth) => return self.be_born_as_child(*birth).await,
             Birth::New(owner, new) => (owner, new),
         };
+        let roots: Arc<[Root]> = std::iter::once(new.cwd)
+            .chain(new.additional_directories)
+            .collect();
+        let mut names = session_roots::names(&roots);
         let created = SessionCreated {
             owner: owner.id().clone(),
-            cwd: new.cwd,
+            cwd: names.remove(0),
             epoch: 0,
-            additional_directories: new.additional_directories,
+            additional_directories: names,
+            real_directories: session_roots::real_directories(&roots),
         };
+        self.roots = Some(roots);
         let (store, id) = (self.engine.store.clone(), self.id);
         let made = blocking(move || store.create(id, vec![created.into()], Timestamp::now()));
         let (writer, stored) = made.await?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use agent::permissions::Rules;
 use agent::project::{Place, with_network};
 use agent::settings::PermissionSettings;
-use agent::{Note, ProjectView, RemoteHome, RemoteTools, Roots};
+use agent::{Note, ProjectView, RemoteHome, RemoteTools, Root, Roots};
 use domain::{PrincipalId, ToolServer};
 
 use super::SessionActor;
-use crate::state::Command;
+use crate::state::{Command, SessionState};
 
 impl SessionActor {
     /// What is around the session, the same view for as long as it is in memory.
@@ -20,7 +20,11 @@ impl SessionActor {
         let state = self.readable();
         let view = ProjectView::new(Place {
             session: self.id,
-            cwd: state.map(|state| state.cwd().into()).unwrap_or_default(),
+            cwd: match self.roots.as_deref() {
+                Some([cwd, ..]) => cwd.clone(),
+                // A damaged session has no turns, so nothing is read there.
+                Some([]) | None => Root::refused(state.map(SessionState::cwd).unwrap_or_default()),
+            },
             is_local: state.is_some_and(|state| *state.owner() == PrincipalId::local()),
             operator: self.engine.operator.clone(),
             hidden: self.engine.hidden.clone(),
@@ -76,11 +80,9 @@ impl SessionActor {
 
     /// What the session may touch.
     pub(super) fn roots(&self) -> Option<Roots> {
-        let state = self.readable()?;
-        let others = state.additional_directories().iter();
-        let others = others.map(Into::into).collect();
+        let (cwd, others) = self.roots.as_deref()?.split_first()?;
         let hidden = self.engine.hidden.clone();
-        Some(Roots::new(state.cwd().into(), others, hidden))
+        Some(Roots::of(cwd.clone(), others.iter().cloned(), hidden))
     }
 
     /// Runs the hooks of the session's end and stores that they ran.

@@ -1,6 +1,5 @@
 //! The running turn: starting it, storing what it reports, ending it.
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use agent::client_side::ClientSeat;
 use agent::project::Moment;
 use agent::prompt::{self, Surroundings};
 use agent::turn::{self, OtherModels, Room, TurnInput};
-use agent::{Budget, Conversation, Model, Proposal, Report, Shell, Toolbox, Web};
+use agent::{Budget, Conversation, Model, Proposal, Report, Root, Shell, Toolbox, Web};
 use domain::clock::Timestamp;
 use domain::event::{MessageKind, MessageStarted, StopReason, ToolResult};
 use domain::limits::{
@@ -160,8 +159,11 @@ impl SessionActor {
             branch: None,
             since: Some(Timestamp::now()),
         };
-        let cwd = PathBuf::from(&surroundings.cwd);
-        let branch = blocking(move || Ok(agent::branch(&cwd)));
+        let cwd = self.roots.as_deref().and_then(<[Root]>::first).cloned();
+        let branch = blocking(move || {
+            let cwd = cwd.filter(|cwd| cwd.verify().is_ok());
+            Ok(cwd.and_then(|cwd| agent::branch(cwd.real())))
+        });
         surroundings.branch = branch.await.ok().flatten();
         let mut system = prompt::system(&surroundings);
         if let Some(role) = self.role() {
@@ -176,6 +178,8 @@ impl SessionActor {
     pub(super) fn shell(&self) -> Option<Shell> {
         let shell = self.engine.shell.as_ref();
         let shell = shell.map(|shell| shell.for_session(&self.id.to_string()));
+        // What a session can write is never run outside of the sandbox, by any session.
+        agent::helpers::note_writable(self.roots.as_deref().unwrap_or_default());
         let owner = self.open.as_ref().map(|open| open.state.owner());
         match owner == Some(&PrincipalId::local()) {
             true => shell,

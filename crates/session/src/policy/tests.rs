@@ -124,6 +124,42 @@ fn d_04_a_command_allowed_always_allows_no_other_command_and_no_other_place() {
         "bash",
         json!({"command": "ls", "cwd": "elsewhere"})
     ));
+    // The same text may start something else next time.
+    for command in [
+        "$x",
+        "sh -c \"$x\"",
+        "cat f | sh",
+        "eval \"$x\"",
+        "python3 -c 'x'",
+    ] {
+        let wanted = Always::of("bash", &json!({ "command": command }));
+        let remembered = [Remembered {
+            what: wanted.clone(),
+            answer: EventSeq(7),
+        }];
+        let ruling = judge(Mode::Default, &wanted, &Ruled::Silent, &remembered);
+        assert_eq!(ruling, Ruling::Ask(Memory::None), "{command}");
+    }
     assert!(!is_asked("write", json!({"path": "b"})));
     assert!(is_asked("edit", json!({"path": "b"})));
+}
+
+#[test]
+fn d_04_protected_files_are_asked_about_in_every_mode_but_bypass() {
+    let protected = Ruled::Protected("git runs it");
+    for (mode, expected) in [
+        (Mode::Default, "ask each time"),
+        (Mode::AcceptEdits, "ask each time"),
+        (Mode::Plan, "no"),
+        (Mode::Bypass, "by mode"),
+    ] {
+        for tool in ["write", "edit", "notebook_edit"] {
+            let judged = check(mode, tool, &protected, &remembered(tool));
+            assert_eq!(judged, expected, "{mode:?} {tool}");
+        }
+    }
+    let asked = check(Mode::AcceptEdits, "bash", &protected, &[]);
+    assert_eq!(asked, "ask");
+    let same = check(Mode::Default, "bash", &protected, &remembered("bash"));
+    assert_eq!(same, "by answer");
 }

@@ -1,8 +1,8 @@
 //! What each stored event changes.
 
 use domain::event::{
-    AnswerOutcome, MessageStarted, PermissionOptionKind, PromptDropped, PromptQueued,
-    SessionUpdated, ToolUse, TurnStarted, Usage, UserMessage,
+    AnswerOutcome, Compaction, MessageStarted, PermissionOptionKind, PromptDropped, PromptQueued,
+    SessionForked, SessionUpdated, ToolUse, TurnStarted, Usage, UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::TURN_ENDS_REMEMBERED_MAX;
@@ -10,8 +10,8 @@ use domain::{Event, EventSeq};
 use serde_json::Value;
 
 use super::{
-    Asked, Fate, OpenCall, PROMPT_HEAD_BYTES_MAX, Question, Queued, Recovery, Rewind, Running,
-    SessionState, find_option, outcome_of,
+    Asked, ContextUse, Fate, OpenCall, PROMPT_HEAD_BYTES_MAX, Question, Queued, Recovery, Rewind,
+    Running, SessionState, TurnEnd, find_option, outcome_of,
 };
 use crate::policy::{Always, Remembered};
 
@@ -26,6 +26,22 @@ impl SessionState {
         }
     }
 
+    /// The context holds less from now on.
+    fn compacted(&mut self, compaction: &Compaction) {
+        let known = self.context.map(|context| context.window);
+        let window = compaction.context_window.or(known);
+        let tokens = compaction.tokens_after;
+        self.context = window.map(|window| ContextUse { tokens, window });
+    }
+
+    /// A copy belongs to the principal that made it, which has allowed nothing for good. It is no
+    /// sub-agent, has none, and was not archived.
+    fn forked(&mut self, forked: &SessionForked) {
+        self.owner = forked.owner.clone().unwrap_or_else(|| self.owner.clone());
+        self.always.clear();
+        (self.parent, self.children, self.archived) = (None, Vec::new(), false);
+    }
+
     /// Folds in the event stored at `seq`.
     pub fn apply(&mut self, seq: EventSeq, event: &Event) {
         self.head = seq;
@@ -35,6 +51,7 @@ impl SessionState {
                 self.cwd.clone_from(&created.cwd);
                 self.additional_directories
                     .clone_from(&created.additional_directories);
+                self.real_directories.clone_from(&created.real_directories);
             }
             Event::SessionUpdated(updated) => self.update(updated),
             Event::PromptQueued(queued) => self.enqueue(seq, queued),
@@ -64,6 +81,7 @@ impl SessionState {
             }
             Event::UsageRecorded(recorded) => {
                 self.usage += recorded.usage;
+                self.context = ContextUse::after(recorded).or(self.context);
                 if let Some(running) = &mut self.running {
                     running.usage += recorded.usage;
                 }
@@ -85,19 +103,13 @@ impl SessionState {
                 });
             }
             Event::Notice(notice) => self.greeted |= notice.kind == "greeting",
-            Event::SessionForked(forked) => {
-                // A copy belongs to whoever made it, who has allowed nothing for good.
-                self.owner = forked.owner.clone().unwrap_or_else(|| self.owner.clone());
-                self.always.clear();
-                // It is nobody's sub-agent, has none, and was not put away.
-                (self.parent, self.children, self.archived) = (None, Vec::new(), false);
-            }
+            Event::SessionForked(forked) => self.forked(forked),
             Event::ChildLinked(linked) => self.linked(linked),
             Event::UserMessage(message) => self.heard(message),
+            Event::Compaction(compaction) => self.compacted(compaction),
             Event::HookRan(_)
             | Event::PromptExpanded(_)
             | Event::PlanUpdated(_)
-            | Event::Compaction(_)
             | Event::SessionClosed(_)
             | Event::Unknown(_) => {}
         }
@@ -108,11 +120,13 @@ impl SessionState {
         if self.turn_ends.len() >= TURN_ENDS_REMEMBERED_MAX {
             self.turn_ends.pop_front();
         }
-        self.turn_ends.push_back(seq);
+        let context = self.context;
+        self.turn_ends.push_back(TurnEnd { seq, context });
     }
 
     fn rewind(&mut self, to: EventSeq, at: EventSeq) {
-        self.turn_ends.retain(|end| *end <= to);
+        self.context = self.context_at(to);
+        self.turn_ends.retain(|end| end.seq <= to);
         self.rewinds.push(Rewind { to, at });
     }
 

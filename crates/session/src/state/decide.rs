@@ -1,11 +1,13 @@
 //! The rules: what each command means now.
 
 use agent::Note;
+use agent::permissions::Ruled;
 use domain::event::{
-    AnswerOutcome, Grounds, HookRan, ModeChanged, Notice, PermissionAnswered, PermissionAsked,
-    PlanEntry, PlanUpdated, PromptDropped, PromptExpanded, PromptQueued, QuestionAsked,
-    SessionClosed, SessionUpdated, StopReason, Text, ToolResult, ToolStatus, ToolUse,
-    TurnInterrupted, TurnResult, TurnStarted, Usage, UsagePurpose, UsageRecorded, UserMessage,
+    AnswerOutcome, GroundRule, Grounds, HookRan, ModeChanged, Notice, PermissionAnswered,
+    PermissionAsked, PlanEntry, PlanUpdated, PromptDropped, PromptExpanded, PromptQueued,
+    QuestionAsked, SessionClosed, SessionUpdated, StopReason, Text, ToolResult, ToolStatus,
+    ToolUse, TurnInterrupted, TurnResult, TurnStarted, Usage, UsagePurpose, UsageRecorded,
+    UserMessage,
 };
 use domain::ids::PermissionId;
 use domain::limits::QUEUED_PROMPTS_MAX;
@@ -329,6 +331,7 @@ impl SessionState {
                 title: call.title.clone(),
                 kind: call.kind,
                 asker: None,
+                rule: asking_rule(&call.ruled),
             }),
             (Ruling::Deny(why), _) => result(call.call.clone(), ToolStatus::Denied, why),
         };
@@ -510,6 +513,17 @@ pub(crate) fn title_of(text: &str) -> String {
         "Untitled".to_owned()
     } else {
         title
+    }
+}
+
+/// The rule that asks about a call, as it is stored.
+fn asking_rule(ruled: &Ruled) -> Option<Box<GroundRule>> {
+    match ruled {
+        Ruled::Ask(named) => Some(Box::new(GroundRule {
+            rule: named.rule.clone(),
+            from: named.from.name().to_owned(),
+        })),
+        Ruled::Silent | Ruled::Allow(_) | Ruled::Protected(_) | Ruled::Deny(_) => None,
     }
 }
 

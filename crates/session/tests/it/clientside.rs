@@ -136,6 +136,7 @@ async fn session() -> (Sessions, Attached, Attached) {
         },
         greeting: None,
         hidden: Vec::new(),
+        base: None,
         gate: Arc::new(Gate::this_process_only()),
         web: None,
         operator: Arc::default(),
@@ -143,7 +144,7 @@ async fn session() -> (Sessions, Attached, Attached) {
         remotes: None,
     });
     let new = NewSession {
-        cwd: "/somewhere".to_owned(),
+        cwd: "/somewhere".into(),
         additional_directories: Vec::new(),
         servers: Vec::new(),
     };
@@ -202,7 +203,7 @@ async fn a_client_that_comes_back_is_asked_again() {
     prompt(&first, gone());
     call(&mut first).await;
     first.handle.client_came_back(here("back again"));
-    assert_eq!(result(&mut first).await, "back again");
+    assert_eq!(result(&mut first).await, "1\tback again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,6 +45,7 @@ impl World {
             limits: Limits::default(),
             greeting: None,
             hidden: Vec::new(),
+            base: None,
             gate: Arc::clone(&gate),
             web: None,
             operator: Arc::default(),
@@ -78,7 +79,7 @@ impl World {
 
     pub(crate) async fn create(&self, principal: &Principal) -> Result<Attached, AttachError> {
         let new = NewSession {
-            cwd: "/somewhere".to_owned(),
+            cwd: "/somewhere".into(),
             additional_directories: Vec::new(),
             servers: Vec::new(),
         };

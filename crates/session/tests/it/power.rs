@@ -66,7 +66,7 @@ impl Machine {
         let store = FileStore::with_storage(Arc::new(storage.clone()));
         let sessions = start(store, talker, limits);
         let new = NewSession {
-            cwd: "/somewhere".to_owned(),
+            cwd: "/somewhere".into(),
             additional_directories: Vec::new(),
             servers: Vec::new(),
         };
@@ -136,6 +136,7 @@ fn start(store: FileStore, talker: Talker, limits: Limits) -> Sessions {
         limits,
         greeting: None,
         hidden: Vec::new(),
+        base: None,
         gate: Arc::new(Gate::this_process_only()),
         web: None,
         operator: Arc::default(),

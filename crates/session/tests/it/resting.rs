@@ -60,6 +60,7 @@ pub(crate) async fn session_with(
         limits: Limits::default(),
         greeting: None,
         hidden: Vec::new(),
+        base: None,
         gate: Arc::new(gate),
         web: None,
         operator: Arc::default(),
@@ -67,7 +68,7 @@ pub(crate) async fn session_with(
         remotes: None,
     });
     let new = NewSession {
-        cwd: "/somewhere".to_owned(),
+        cwd: "/somewhere".into(),
         additional_directories: Vec::new(),
         servers: Vec::new(),
     };

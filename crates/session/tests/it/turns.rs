@@ -106,6 +106,7 @@ impl World {
             limits: self.limits.clone(),
             greeting: None,
             hidden: Vec::new(),
+            base: None,
             gate: Arc::new(Gate::this_process_only()),
             web: None,
             shell: None,
@@ -128,7 +129,7 @@ fn somebody() -> Principal {
 
 async fn create(sessions: &Sessions) -> Attached {
     let new = NewSession {
-        cwd: "/somewhere".to_owned(),
+        cwd: "/somewhere".into(),
         additional_directories: Vec::new(),
         servers: Vec::new(),
     };

@@ -14,7 +14,7 @@ use domain::ids::PermissionId;
 use domain::{Event, EventSeq, PrincipalId, SessionId};
 use journal::{FileStore, Reader, StoreError, Stored};
 use serde_json::Value;
-use wire::acp::{UpdateMeta, event_updates};
+use wire::acp::{UpdateMeta, context_update, event_updates};
 
 use super::Verdict;
 
@@ -338,17 +338,18 @@ fn text_of(event: &Event) -> Option<&Text> {
     }
 }
 
-/// What a client is to be shown of an event, apart from text and turns. Of compactions only those
-/// are told that asked for it, and nobody here does.
+/// What a client is to be shown of an event, apart from text and turns. Of a compaction the clients
+/// here are told only how full the window is afterwards.
 fn updates_of(session: SessionId, stored: &Stored) -> Vec<Update> {
-    if let Event::Compaction(_) = &stored.event {
-        return Vec::new();
-    }
     let meta = UpdateMeta {
         seq: stored.seq,
         ..UpdateMeta::default()
     };
-    let updates = event_updates(session, &stored.event, &meta);
+    let mut updates = event_updates(session, &stored.event, &meta);
+    if let Event::Compaction(_) = &stored.event {
+        updates.clear();
+    }
+    updates.extend(context_update(session, &stored.event, &meta));
     let updates = updates.iter().map(|frame| {
         let mut frame: Value = serde_json::from_str(frame).unwrap_or_default();
         let prompt = frame["params"]["_meta"]["fastness"]["promptId"].take();

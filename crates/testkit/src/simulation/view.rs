@@ -334,6 +334,9 @@ fn turn_notice(record: &Record, event: &Event, seq: u64) -> Option<What> {
             if let Some(prompt) = &started.prompt_id {
                 notice["promptId"] = json!(prompt);
             }
+            if let Some(queued) = started.queued {
+                notice["queued"] = json!(queued);
+            }
         }
         Event::TurnResult(result) => {
             notice["turn"] = json!(result.turn);

@@ -12,7 +12,7 @@ use journal::storage::power::PowerStorage;
 use llm::Provider;
 use serde_json::Value;
 use server::{Remotes, Roster, Service, Slots};
-use session::{Catalog, Engine, OneModel, Sessions};
+use session::{Catalog, Engine, OneModel, RootBase, Sessions};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -130,6 +130,7 @@ impl<'a> World<'a> {
             limits: limits.clone(),
             greeting: Some("simulated".to_owned()),
             hidden: vec![self.grounds.data()],
+            base: RootBase::open(&self.grounds.work()).ok().map(Arc::new),
             gate: Arc::clone(&gate),
             web: None,
             operator: Arc::default(),

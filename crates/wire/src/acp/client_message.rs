@@ -121,6 +121,8 @@ pub struct ClientCapabilities {
     pub tools: bool,
     /// It wants `_fastness/turn`.
     pub turns: bool,
+    /// It wants `_fastness/queue`.
+    pub queue: bool,
 }
 
 /// A wish for a new session.

@@ -138,6 +138,7 @@ fn initialize(request: v1::InitializeRequest) -> Initialize {
             .is_some_and(|shown| shown.form.is_some()),
         tools: declares(offered, "tools"),
         turns: declares(offered, "turns"),
+        queue: declares(offered, "queue"),
     };
     let client = request.client_info.map(|info| ClientInfo {
         name: info.name,

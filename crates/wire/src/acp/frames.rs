@@ -1,7 +1,7 @@
 //! Notifications that are not events of the journal: state sent on attach, turns, withdrawals.
 
 use domain::event::StopReason;
-use domain::{EventSeq, PromptId, SessionId, TurnError, TurnId};
+use domain::{EventSeq, PromptId, QueuedPrompt, SessionId, TurnError, TurnId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -31,6 +31,45 @@ pub struct TurnNotice {
     /// The client's name of the prompt that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_id: Option<PromptId>,
+    /// The queued prompt that started it, by its event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<EventSeq>,
+}
+
+/// The queue of a session changed: the parameters of `_fastness/queue`. A queued prompt leaves the queue
+/// by this, or by the `_fastness/turn` that names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueNotice {
+    /// In which session.
+    pub session_id: SessionId,
+    /// The event that says so; moves the cursor.
+    pub seq: EventSeq,
+    /// Bytes sent of the open message, while one is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// What changed.
+    #[serde(flatten)]
+    pub change: QueueChange,
+}
+
+/// A change of the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum QueueChange {
+    /// A prompt waits.
+    Queued {
+        /// Which.
+        prompt: QueuedPrompt,
+    },
+    /// A prompt will not run.
+    Dropped {
+        /// The event that queued it.
+        queued: EventSeq,
+        /// Whether the process ended; otherwise it was cancelled.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        interrupted: bool,
+    },
 }
 
 /// Part of a session was undone: the parameters of `_fastness/rewound`.
@@ -60,6 +99,12 @@ pub enum NoticeSeverity {
 #[must_use]
 pub fn turn_notification(notice: &TurnNotice) -> String {
     json!({"jsonrpc": "2.0", "method": "_fastness/turn", "params": notice}).to_string()
+}
+
+/// `_fastness/queue`, for clients that asked for it.
+#[must_use]
+pub fn queue_notification(notice: &QueueNotice) -> String {
+    json!({"jsonrpc": "2.0", "method": "_fastness/queue", "params": notice}).to_string()
 }
 
 /// `_fastness/rewound`, for clients that asked for turns.

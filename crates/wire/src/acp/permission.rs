@@ -51,6 +51,10 @@ pub fn permission_request(id: &RequestId, session: SessionId, asked: &Permission
             "input": asker.input,
         }}});
     }
+    if let Some(rule) = &asked.rule {
+        // No client answers this by itself: the rule wants a person asked.
+        tool_call["_meta"]["fastness"]["askRule"] = json!({"rule": rule.rule, "from": rule.from});
+    }
     let params = json!({
         "sessionId": session,
         "toolCall": tool_call,

@@ -16,7 +16,7 @@ pub fn initialize(id: &RequestId, name: &str, version: &str) -> String {
         "protocolVersion": PROTOCOL_VERSION,
         "clientCapabilities": {
             "session": {"notices": {}},
-            "_meta": {"fastness": {"turns": true}},
+            "_meta": {"fastness": {"turns": true, "queue": true}},
         },
         "clientInfo": {"name": name, "version": version},
     });

@@ -2,7 +2,7 @@
 
 use domain::clock::Timestamp;
 use domain::event::{StopReason, Usage};
-use domain::{Cursor, EventSeq, SessionId};
+use domain::{Cursor, EventSeq, QueuedPrompt, SessionId};
 use serde_json::{Map, Value, json};
 
 use super::PROTOCOL_VERSION;
@@ -24,6 +24,8 @@ pub struct Attached<'a> {
     pub cursor: Option<Cursor>,
     /// Where the journal is damaged: what lies before was replayed, and nothing can be added.
     pub damaged_at: Option<EventSeq>,
+    /// The prompts that wait, for clients that asked for the queue.
+    pub queue: &'a [QueuedPrompt],
     /// Names of parameters that had no effect.
     pub ignored: &'a [&'a str],
 }
@@ -84,6 +86,9 @@ pub fn load_result(attached: &Attached<'_>) -> Value {
     }
     if let Some(at) = attached.damaged_at {
         fastness.insert("damagedAt".into(), json!(at));
+    }
+    if !attached.queue.is_empty() {
+        fastness.insert("queue".into(), json!(attached.queue));
     }
     if !attached.ignored.is_empty() {
         fastness.insert("ignored".into(), json!(attached.ignored));

@@ -387,6 +387,26 @@ fn usage(recorded: &UsageRecorded) -> Option<Update<'static>> {
     (recorded.purpose == UsagePurpose::Answer).then_some(update)
 }
 
+/// The update that says how full the model's window is after the conversation became shorter.
+#[must_use]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other events leave the conversation as long as it is"
+)]
+pub fn context_update(session: SessionId, event: &Event, meta: &UpdateMeta) -> Option<String> {
+    let (used, size) = match event {
+        Event::Compaction(compaction) => (compaction.tokens_after, compaction.context_window?),
+        Event::SessionRewound(rewound) => (rewound.context_tokens?, rewound.context_window?),
+        _ => return None,
+    };
+    let cost = None;
+    update_frame(
+        session,
+        &Update::UsageUpdate { used, size, cost },
+        Some(meta),
+    )
+}
+
 /// A compaction is told once it is stored, and so only ever as done.
 fn compacted<'a>(compaction: &'a Compaction, meta: &UpdateMeta) -> Update<'a> {
     let summary = compaction.text.as_deref();

@@ -74,6 +74,12 @@ impl Envelope<'_> {
             serde_json::from_str(method.get()).map_err(|_| refuse("`method` must be a string"))?;
         let params = self.params.map(RawValue::to_owned);
         if params.as_deref().is_some_and(|raw| !is_structured(raw)) {
+            if id.is_none() {
+                // A notification is never answered, not even one that cannot be used.
+                return Ok(Incoming::Ignored(
+                    "the params of a notification are neither an object nor an array",
+                ));
+            }
             return Err(refuse("`params` must be an object or an array"));
         }
         Ok(match id {

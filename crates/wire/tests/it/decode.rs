@@ -110,6 +110,7 @@ fn capabilities_are_read_in_either_spelling() {
         forms: true,
         tools: true,
         turns: true,
+        queue: true,
     };
     let read = |params: Value| match read("initialize", params) {
         Ok(ClientMessage::Initialize(initialize)) => initialize,
@@ -120,7 +121,7 @@ fn capabilities_are_read_in_either_spelling() {
         "clientCapabilities": {
             "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
             "elicitation": {"form": {}},
-            "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true, "tools": {}}},
+            "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true, "tools": {}, "queue": true}},
         },
         "clientInfo": {"name": "editor", "version": "1"},
     }));

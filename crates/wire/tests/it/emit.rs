@@ -60,6 +60,7 @@ fn answers() -> Vec<(&'static str, String)> {
         resync_from: None,
         cursor: None,
         damaged_at: None,
+        queue: &[],
         ignored: &[],
     };
     let busy = Attached {
@@ -154,6 +155,7 @@ fn notifications() -> Vec<String> {
             "the server stopped",
         )),
         prompt_id: None,
+        queued: None,
     };
     let message = MessageId::new("m1");
     let chunk = |kind, text| text_chunk(session(), kind, &message, text, &streaming());
@@ -215,6 +217,7 @@ fn question() -> PermissionAsked {
         title: "Write a.txt".into(),
         kind: ToolKind::Edit,
         asker: None,
+        rule: None,
     }
 }
 

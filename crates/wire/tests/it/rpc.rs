@@ -140,10 +140,6 @@ fn a_refusal_carries_the_id_if_there_is_one_to_carry() {
             r#"{"jsonrpc":"2.0","id":"\ud800","method":"m"}"#,
             "refused null -32600",
         ),
-        (
-            r#"{"jsonrpc":"2.0","method":"m","params":1}"#,
-            "refused null -32600",
-        ),
         ("{}", "refused null -32600"),
         ("5", "refused null -32600"),
         ("null", "refused null -32600"),
@@ -307,4 +303,13 @@ fn errors_carry_the_codes_and_data_of_the_contract() {
 fn a_long_method_name_is_not_echoed_whole() {
     let error = RpcError::method_not_found(&"é".repeat(1_000_000));
     assert!(error.message.len() < 100);
+}
+
+#[test]
+fn notification_with_wrong_params_is_never_answered() {
+    for params in ["1", "\"x\"", "null", "true", "-0.5e3"] {
+        let frame = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
+        let taken = parse(frame.as_bytes());
+        assert!(matches!(taken, Ok(Incoming::Ignored(_))), "{params}");
+    }
 }

@@ -20,7 +20,9 @@ fn every_vector_is_met() {
     let mut met = 0;
     for vector in vectors.as_array().unwrap() {
         let (id, input) = (text(vector, "id"), text(vector, "input"));
-        if OF_THE_SERVER.contains(&id) {
+        // Those of a transport are driven through the program.
+        let is_ours = ["parse", "envelope", "id"].contains(&text(vector, "cat"));
+        if !is_ours || OF_THE_SERVER.contains(&id) {
             continue;
         }
         let frames = frames(id, input);

@@ -67,6 +67,13 @@ impl Questions {
                 return Effects::default();
             }
         }
+        if let Some(about) = &about {
+            // The caller attached again to a session whose question it had left open.
+            self.take(|asked| {
+                let of = asked.about.as_ref();
+                of.is_some_and(|of| of.question == about.question)
+            });
+        }
         if self.open.len() >= CLIENT_REQUESTS_MAX {
             return Effects::on(rpc::error_response(&id, &RpcError::internal()));
         }

@@ -51,8 +51,10 @@ struct Notice {
     update: Update,
     #[serde(rename = "_meta", default)]
     meta: Option<Meta>,
-    /// Of `_fastness/turn` and `_fastness/rewound`, which carry no more of the cursor.
+    /// Of `_fastness/turn`, `_fastness/queue` and `_fastness/rewound`, which carry no more of the cursor.
     seq: Option<EventSeq>,
+    /// Of `_fastness/queue`, which may come while a message is streamed.
+    offset: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -171,7 +173,7 @@ impl Seats {
             && self.is_own(session, meta.as_ref());
         let at = match (&meta, notice.seq) {
             (Some(meta), _) => Some(meta.cursor()),
-            (None, Some(seq)) => Some(self.at_event(session, seq)),
+            (None, Some(seq)) => Some(self.at_event(session, seq, notice.offset)),
             (None, None) => None,
         };
         let frames = self.hold(session, (!is_own).then_some(frame), is_more);
@@ -216,8 +218,9 @@ impl Seats {
         }
     }
 
-    /// The cursor after an event that has no text. What tells of no new event does not move it.
-    fn at_event(&self, session: SessionId, seq: EventSeq) -> Cursor {
+    /// The cursor after an event that has no text, `offset` bytes into a message that is open meanwhile.
+    /// What tells of no new event does not move it.
+    fn at_event(&self, session: SessionId, seq: EventSeq, offset: Option<u64>) -> Cursor {
         let seat = self.seats.get(&session);
         let before = seat.and_then(|seat| seat.cursor).unwrap_or_default();
         if seq <= before.seq {
@@ -226,7 +229,7 @@ impl Seats {
         Cursor {
             epoch: before.epoch,
             seq,
-            offset: 0,
+            offset: offset.unwrap_or(0),
         }
     }
 

@@ -125,7 +125,10 @@ impl Teller {
         if let Event::UserMessage(message) = &stored.event {
             meta.prompt_id.clone_from(&message.prompt_id);
         }
+        let context = acp::context_update(self.session, &stored.event, meta);
+        meta.more = context.is_some();
         let mut told = updates(acp::event_updates(self.session, &stored.event, meta));
+        told.extend(updates(context));
         told.extend(self.turn_changed(stored).as_ref().map(turn));
         if let Event::SessionRewound(rewound) = &stored.event
             && stored.seq > self.attached_at

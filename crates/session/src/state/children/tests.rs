@@ -67,6 +67,7 @@ fn question() -> PermissionAsked {
             input: json!({"path": "a"}),
             content: Vec::new(),
         })),
+        rule: None,
     }
 }
 

@@ -1,0 +1,19 @@
+//! Limits of model calls and of turns.
+
+use std::time::Duration;
+
+/// Newest tool calls of a turn that a call is compared with: models that go round in circles rarely
+/// go round through more.
+pub const REPEATED_CALLS_KEPT: usize = 16;
+
+/// How long the result of a search or of a page counts as current while the turn changes nothing:
+/// other programs may change what was found, and nothing tells.
+pub const UNSEEN_CHANGE_TIME: Duration = Duration::from_secs(60);
+
+/// How many times longer than silence a model call may last whose server sends events without
+/// content: such a server is alive, and a model may think for minutes before it speaks.
+pub const MODEL_PINGS_FACTOR: u32 = 5;
+
+/// Files of a project that are looked at to learn which tools can do something in it: enough for a
+/// small project, and no wait in a large one.
+pub const PROJECT_FILES_LOOKED_AT: usize = 500;
