@@ -1,12 +1,13 @@
 // The page: who is here, where they are, and the views beside each other.
 
 import { Component } from "preact";
-import { Api } from "./api";
+import { Api, Refused } from "./api";
 import { type Credential, enter, forget, takeFragment } from "./credential";
 import { HelpDialog, NewSessionDialog } from "./dialogs";
+import { isIme, isTyping, isWriting, promptField } from "./guard";
 import { Icon } from "./icons";
 import { SessionLink } from "./link";
-import { isTyping } from "./question-view";
+import { NotFound } from "./not-found";
 import { type Route, readRoute } from "./route";
 import { ServerPage } from "./server-view";
 import { SessionList } from "./session-list";
@@ -17,6 +18,8 @@ import type { SessionRow } from "./wire";
 
 /** Conversations kept in memory, so that going back to one is immediate. */
 const LINKS_MAX = 6;
+/** How long a word of the page's own stays. */
+const SAID_MS = 4_000;
 
 interface State {
   credential: Credential | null;
@@ -25,16 +28,22 @@ interface State {
   drafts: Record<string, string>;
   open: "help" | "new" | null;
   said: string | null;
+  /** Why the session of the address cannot be shown. */
+  missing: { id: string; why: "absent" | "unreachable" } | null;
 }
 
 export class App extends Component<Record<string, never>, State> {
-  override state: State = { credential: null, gate: { kind: "entering" }, route: readRoute(location.hash), drafts: {}, open: null, said: null };
+  override state: State = { credential: null, gate: { kind: "entering" }, route: readRoute(location.hash), drafts: {}, open: null, said: null, missing: null };
 
   private api: Api | null = null;
   private sessions: Sessions | null = null;
   private links = new Map<string, SessionLink>();
   private current: SessionLink | null = null;
   private saidTimer = 0;
+  /** The session that is being looked for. */
+  private finding: string | null = null;
+  /** When the user was last told that Esc drops queued prompts. */
+  private warnedAt = -Infinity;
 
   override componentDidMount() {
     window.addEventListener("hashchange", this.moved);
@@ -87,7 +96,12 @@ export class App extends Component<Record<string, never>, State> {
       return;
     }
     const id = route.kind === "session" ? route.id : null;
-    if (this.current?.id === id) return;
+    const isOpen = this.current?.id === id;
+    if (isOpen) {
+      // A session that left the list may have been deleted.
+      if (id && this.sessions?.hasLeft(id)) void this.find(id);
+      return;
+    }
     const row = id ? this.sessions?.row(id) ?? null : null;
     if (id && !row) {
       if (this.sessions?.isLoaded) void this.find(id);
@@ -101,11 +115,20 @@ export class App extends Component<Record<string, never>, State> {
 
   /** A session that is not among the newest may be there all the same. */
   private async find(id: string) {
-    const row = await this.api?.session(id).catch(() => null);
-    if (row && this.sessions && !this.sessions.row(id)) {
-      this.sessions.rows = [...this.sessions.rows, row];
-      this.follow();
-    } else if (!row) this.say("There is no such session");
+    const { missing } = this.state;
+    if (this.finding === id || (missing?.id === id && missing.why === "absent")) return;
+    this.finding = id;
+    try {
+      const row = await (this.api as Api).session(id);
+      if (this.sessions && !this.sessions.row(id)) this.sessions.rows = [...this.sessions.rows, row];
+      this.setState({ missing: null }, () => this.follow());
+    } catch (error) {
+      const isAbsent = error instanceof Refused && [400, 403, 404, 410].includes(error.status);
+      if (isAbsent && this.current?.id === id) this.current.gone();
+      this.setState({ missing: { id, why: isAbsent ? "absent" : "unreachable" } });
+    } finally {
+      this.finding = null;
+    }
   }
 
   private link(row: SessionRow): SessionLink {
@@ -125,18 +148,42 @@ export class App extends Component<Record<string, never>, State> {
   }
 
   private pressed = (event: KeyboardEvent) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    if (event.key === "Escape") {
-      if (this.current && this.current.conversation.turn.state !== "idle" && !this.state.credential?.isShare) this.current.cancel();
-      else if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
-      return;
-    }
+    if (event.defaultPrevented || isIme(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape") return this.escaped(event);
     if (isTyping(event.target) || this.state.gate.kind !== "in") return;
     const act = this.acts[event.key];
     if (!act) return;
     event.preventDefault();
     act();
   };
+
+  /**
+   * Esc does what is nearest: it leaves a field, goes to an open question, and cancels the turn only from the empty
+   * prompt or the conversation. What has a meaning of its own for Esc does not let it come here.
+   */
+  private escaped(event: KeyboardEvent) {
+    const active = document.activeElement;
+    if (!(active instanceof HTMLElement) || event.repeat) return;
+    const isHere = active === promptField() || active.closest(".scroller") !== null;
+    const link = this.current;
+    const question = document.querySelector<HTMLElement>(".question");
+    if (isHere && !isWriting() && question) question.focus();
+    else if (isHere && !isWriting() && link && link.conversation.turn.state !== "idle" && this.canCancel()) this.cancel(link);
+    else if (isTyping(active)) active.blur();
+  }
+
+  private canCancel(): boolean {
+    return !this.state.credential?.isShare && promptField() !== null;
+  }
+
+  private cancel(link: SessionLink) {
+    const { queued } = link.conversation;
+    const isWarned = performance.now() - this.warnedAt < SAID_MS;
+    if (queued > 0 && !isWarned) {
+      this.warnedAt = performance.now();
+      this.say(`Esc again cancels the turn and drops ${queued === 1 ? "the queued prompt" : `${queued} queued prompts`}`);
+    } else link.cancel();
+  }
 
   private acts: Record<string, () => void> = {
     "?": () => this.setState({ open: "help" }),
@@ -175,10 +222,10 @@ export class App extends Component<Record<string, never>, State> {
   private say = (words: string) => {
     clearTimeout(this.saidTimer);
     this.setState({ said: words });
-    this.saidTimer = window.setTimeout(() => this.setState({ said: null }), 4_000);
+    this.saidTimer = window.setTimeout(() => this.setState({ said: null }), SAID_MS);
   };
 
-  override render(_: Record<string, never>, { gate, route, credential, drafts, open, said }: State) {
+  override render(_: Record<string, never>, { gate, route, credential, drafts, open, said, missing }: State) {
     if (gate.kind === "out") return <LoggedOut why={gate.why} />;
     if (gate.kind === "entering" || !this.api || !this.sessions || !credential) return <main class="gate"><p role="status">Logging in…</p></main>;
     const id = route.kind === "session" ? route.id : null;
@@ -203,7 +250,8 @@ export class App extends Component<Record<string, never>, State> {
               draft={drafts[id] ?? ""} onDraft={(draft) => this.setState({ drafts: { ...this.state.drafts, [id]: draft } })}
               onForked={(row) => { this.say("Forked: this is the copy"); void this.show(row); }} say={this.say}
             />
-          ) : <main class="session nothing"><h1 class="hidden">Fastness</h1><p class="empty">{id ? "Loading…" : credential.isShare ? "Waiting for the session…" : "Choose a session, or start a new one."}</p></main>}
+          ) : route.kind === "unknown" || (id && missing?.id === id && missing.why === "absent") ? <NotFound isShared={credential.isShare} draft={drafts[id ?? ""] ?? ""} />
+          : <main class="session nothing"><h1 class="hidden">Fastness</h1><p class="empty">{id ? (missing?.id === id ? "The server does not answer. Trying again…" : "Loading…") : credential.isShare ? "Waiting for the session…" : "Choose a session, or start a new one."}</p></main>}
         {open === "help" ? <HelpDialog onClose={() => this.setState({ open: null })} /> : null}
         {open === "new" ? <NewSessionDialog cwd={this.sessions.row(id ?? "")?.cwd ?? this.sessions.rows[0]?.cwd ?? ""} onClose={() => this.setState({ open: null })} onMake={(cwd) => void this.make(cwd)} /> : null}
         <p class={`toast ${said ? "shown" : ""}`} role="status">{said}</p>

@@ -1,6 +1,7 @@
 // Code and output: scrolls sideways by itself, can be copied, and is cut when it is very long.
 
 import { useState } from "preact/hooks";
+import { Code, spelled } from "./invisible";
 
 /** Lines shown at first; nobody reads more at a glance, and browsers lay them all out. */
 const LINES_SHOWN = 400;
@@ -12,10 +13,10 @@ export function CodeBlock({ text, lang, label }: { text: string; lang?: string; 
   return (
     <figure class="code">
       <figcaption>
-        <span>{lang || label || ""}</span>
+        <span><Code text={lang || label || ""} /></span>
         <CopyButton text={text} />
       </figcaption>
-      <pre tabIndex={0} role="region" aria-label={name}><code>{cut ? cut.shown : text}</code></pre>
+      <pre tabIndex={0} role="region" aria-label={spelled(name)}><code><Code text={cut ? cut.shown : text} /></code></pre>
       {cut ? <button class="quiet more" onClick={() => setWhole(true)}>Show all {cut.lines.toLocaleString()} lines</button> : null}
     </figure>
   );

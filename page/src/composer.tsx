@@ -2,7 +2,9 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Api } from "./api";
+import { isIme } from "./guard";
 import { Icon } from "./icons";
+import { Code } from "./invisible";
 import type { SessionLink } from "./link";
 import type { ContentBlock } from "./wire";
 
@@ -51,6 +53,8 @@ export function Composer({ api, link, draft, onDraft }: Props) {
   const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
   const [chosen, setChosen] = useState(0);
   const isWorking = link.conversation.turn.state !== "idle";
+  const queued = link.conversation.queued;
+  const stop = queued === 0 ? "Cancel the turn" : `Cancel the turn and ${queued === 1 ? "the queued prompt" : `${queued} queued prompts`}`;
 
   useEffect(() => {
     const field = area.current;
@@ -98,8 +102,9 @@ export function Composer({ api, link, draft, onDraft }: Props) {
     setMention(null);
   };
   const pressed = (event: KeyboardEvent) => {
+    if (isIme(event)) return;
     if (mention && suggestions.length > 0 && completes(event)) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey && !event.repeat) {
       event.preventDefault();
       send();
     }
@@ -122,18 +127,18 @@ export function Composer({ api, link, draft, onDraft }: Props) {
         <ul class="suggestions" role="listbox" id="suggestions" aria-label={mention.sign === "@" ? "Files" : "Commands"}>
           {suggestions.map((suggestion, index) => (
             <li role="option" id={`suggestion-${index}`} aria-selected={index === chosen} onMouseDown={(event) => { event.preventDefault(); take(suggestion); }}>
-              <span>{suggestion.label}</span>{suggestion.detail ? <span class="meta">{suggestion.detail}</span> : null}
+              <span><Code text={suggestion.label} /></span>{suggestion.detail ? <span class="meta">{suggestion.detail}</span> : null}
             </li>
           ))}
         </ul>
       ) : null}
       <textarea
-        ref={area} id="prompt" rows={1} value={draft} placeholder={isWorking ? "Queue a prompt…" : "Ask the agent… (@ for files, / for commands)"}
+        ref={area} id="prompt" rows={1} value={draft} dir="auto" placeholder={link.questions.length > 0 ? "Answer above, or queue a prompt here…" : isWorking ? "Queue a prompt…" : "Ask the agent… (@ for files, / for commands)"}
         aria-label="Prompt" aria-autocomplete="list" aria-controls={isOpen ? "suggestions" : undefined}
         aria-activedescendant={isOpen ? `suggestion-${chosen}` : undefined}
         onInput={(event) => { onDraft(event.currentTarget.value); look(); }} onKeyDown={pressed} onClick={look} onBlur={() => setMention(null)}
       />
-      {isWorking ? <button type="button" class="round danger" onClick={() => link.cancel()} aria-label="Cancel the turn (Esc)" title="Cancel (Esc)"><Icon name="stop" /></button> : null}
+      {isWorking ? <button type="button" class="round danger" onClick={() => link.cancel()} aria-label={stop} title={`${stop} (Esc)`}><Icon name="stop" /></button> : null}
       <button type="submit" class="round primary" disabled={draft.trim() === ""} aria-label="Send (Enter)" title="Send (Enter)"><Icon name="send" /></button>
     </form>
   );

@@ -2,8 +2,8 @@
 // Pure: frames in, state out. Nothing here knows of sockets, clocks or the screen.
 
 import type {
-  Attached, Command, ConfigOption, ContentBlock, Cursor, Json, PlanEntry, ToolContent, TurnNotice, TurnState,
-  Update, UpdateMeta,
+  Attached, Command, ConfigOption, ContentBlock, Cursor, Json, PlanEntry, QueuedPrompt, QueueNotice, ToolContent,
+  TurnNotice, TurnState, Update, UpdateMeta,
 } from "./wire";
 
 /** One thing on the screen. `rev` grows whenever it changes; `seq` is the event that began it. */
@@ -52,14 +52,20 @@ export interface NoteItem extends Base {
   severity: "info" | "warning" | "error";
   text: string;
   detail?: string;
+  /** A prompt that did not run, for writing it again. */
+  prompt?: string;
 }
 
-/** A prompt of ours that has not shown up in the journal yet. */
+/** A prompt whose turn has not begun: ours on its way, or one that waits in the session's queue. */
 export interface Pending {
-  promptId: string;
+  /** The client's name for it; other clients may give none. */
+  promptId?: string;
+  /** The event that queued it. */
+  seq?: number;
+  isOwn: boolean;
   text: string;
   blocks: ContentBlock[];
-  state: "sent" | "failed";
+  state: "sent" | "queued" | "failed";
   why?: string;
 }
 
@@ -91,7 +97,6 @@ export class Conversation {
   mode: string | null = null;
   commands: Command[] = [];
   options: ConfigOption[] = [];
-  usage: Usage | null = null;
   damagedAt: number | null = null;
   /** The newest turn whose failure is noted. */
   private failed: number | null = null;
@@ -105,12 +110,23 @@ export class Conversation {
   private kept = Infinity;
 
   private plans: Planned[] = [];
+  /** The same for how full the window is. */
+  private usages: { seq: number; usage: Usage }[] = [];
   private places = new Map<string, Item>();
   /** Updates of an event that has not come whole. */
   private held: { update: Update; meta: UpdateMeta }[] = [];
 
+  get usage(): Usage | null {
+    return this.usages.at(-1)?.usage ?? null;
+  }
+
   get plan(): PlanEntry[] {
     return this.plans.at(-1)?.entries ?? [];
+  }
+
+  /** How many prompts wait for their turn. */
+  get queued(): number {
+    return this.pending.filter((pending) => pending.state !== "failed").length;
   }
 
   /** What to send in `session/resume`. */
@@ -137,6 +153,8 @@ export class Conversation {
     this.resumeToken = answer.resumeToken ?? this.resumeToken;
     this.damagedAt = answer.damagedAt ?? null;
     if (answer.turn) this.turn = { id: answer.turn.id, state: answer.turn.state };
+    // Events that follow say which of these are gone by now.
+    for (const queued of answer.queue ?? []) this.enqueue(queued);
     this.rev++;
   }
 
@@ -146,7 +164,8 @@ export class Conversation {
     this.places.clear();
     this.plans = [];
     this.held = [];
-    this.usage = null;
+    this.pending = this.pending.filter((pending) => pending.isOwn);
+    this.usages = [];
     this.base = 0;
     this.kept = Infinity;
     this.failed = null;
@@ -195,29 +214,76 @@ export class Conversation {
     // What tells of no new event, as that the store failed, leaves us where we are.
     if (notice.seq > this.cursor.seq) this.move({ seq: notice.seq });
     this.turn = { id: notice.turn, state: notice.state };
-    if (notice.promptId && notice.state === "running") this.started(notice.promptId, notice.seq - 1);
+    if (notice.state === "running") {
+      if (notice.promptId) this.started(notice.promptId, notice.seq - 1);
+      this.pending = this.pending.filter((pending) => pending.seq === undefined || pending.seq !== notice.queued);
+    }
     if (notice.state !== "idle") return;
     if (notice.error) {
       // The journal tells later of what was told when the store failed.
       if (this.failed === notice.turn) return;
       this.failed = notice.turn;
-      const text = notice.error.kind === "interrupted" ? "Interrupted: the server stopped during this turn" : "The turn failed";
-      this.note(notice.seq, "error", text, notice.error.message);
+      if (notice.error.kind === "interrupted") this.note(notice.seq, "error", "Interrupted: the server stopped during this turn");
+      else this.note(notice.seq, "error", "The turn failed", notice.error.message);
     } else if (notice.stopReason && notice.stopReason in STOPPED) {
       this.note(notice.seq, "info", STOPPED[notice.stopReason] ?? notice.stopReason);
+    } else if (notice.stopReason === "end_turn" && this.isUnanswered()) {
+      this.note(notice.seq, "warning", "The model returned an empty answer");
     }
+  }
+
+  /** Whether nothing was said after the last prompt or tool call. What began before this page's part is not judged. */
+  private isUnanswered(): boolean {
+    for (let at = this.items.length - 1; at >= 0; at--) {
+      const item = this.items[at];
+      if (item?.kind === "user" || item?.kind === "tool") return true;
+      if (item?.kind === "agent" && item.text.trim() !== "") return false;
+    }
+    return false;
+  }
+
+  /** `_fastness/queue`. */
+  queueTold(notice: QueueNotice): void {
+    this.rev++;
+    if (notice.seq < this.cursor.seq) return;
+    // A message may be open: prompts are queued while one is streamed.
+    if (notice.seq > this.cursor.seq) this.move({ seq: notice.seq, ...(notice.offset === undefined ? {} : { offset: notice.offset }) });
+    if (notice.state === "queued") this.enqueue(notice.prompt);
+    else this.dequeued(notice.queued, notice.seq, notice.interrupted ?? false);
+  }
+
+  private enqueue({ seq, promptId, text, cut }: QueuedPrompt): void {
+    const known = this.pending.find((pending) => pending.seq === seq || (promptId !== undefined && pending.promptId === promptId));
+    if (known) {
+      Object.assign(known, { seq, state: "queued" });
+      return;
+    }
+    const shown = cut ? `${text}…` : text;
+    this.pending.push({ seq, isOwn: false, text: shown, blocks: [{ type: "text", text: shown }], state: "queued", ...(promptId ? { promptId } : {}) });
+    this.pending.sort((a, b) => (a.seq ?? Infinity) - (b.seq ?? Infinity));
+  }
+
+  /** A queued prompt will not run: that is said where it happened, and the prompt can be written again. */
+  private dequeued(queued: number, seq: number, isInterrupted: boolean): void {
+    const prompt = this.pending.find((pending) => pending.seq === queued);
+    this.pending = this.pending.filter((pending) => pending !== prompt);
+    const why = isInterrupted ? "the server stopped before its turn" : "it was cancelled before its turn";
+    this.note(seq, "warning", `A queued prompt was not run: ${why}`, prompt?.text, prompt?.text);
   }
 
   /** `_fastness/rewound`: what came after `to` is undone. */
   rewound(to: number, seq: number): void {
+    // The figure after the undo comes with the same event.
+    const figures = this.usages.filter((usage) => usage.seq === seq);
     this.dropFrom(to + 1);
+    this.usages.push(...figures);
     this.move({ seq });
     this.rev++;
   }
 
   /** We send a prompt; it stands below everything until the journal has it. */
   prompted(promptId: string, text: string, blocks: ContentBlock[]): void {
-    this.pending.push({ promptId, text, blocks, state: "sent" });
+    this.pending.push({ promptId, isOwn: true, text, blocks, state: "sent" });
     this.rev++;
   }
 
@@ -231,8 +297,8 @@ export class Conversation {
   }
 
   /** The person does not want to see a prompt that failed any more. */
-  dismissed(promptId: string): void {
-    this.pending = this.pending.filter((pending) => pending.promptId !== promptId);
+  dismissed(failed: Pending): void {
+    this.pending = this.pending.filter((pending) => pending !== failed);
     this.rev++;
   }
 
@@ -267,6 +333,9 @@ export class Conversation {
       item.rev++;
     }
     this.plans = this.plans.filter((plan) => plan.seq < from);
+    this.usages = this.usages.filter((usage) => usage.seq < from);
+    // Ours are sent again; the server says what became of the others.
+    this.pending = this.pending.filter((pending) => pending.isOwn || (pending.seq ?? 0) < from);
     this.held = [];
   }
 
@@ -289,7 +358,7 @@ export class Conversation {
         if (this.plans.length > 200) this.plans.splice(0, 100);
         break;
       case "usage_update":
-        this.usage = { used: update.used ?? 0, size: update.size ?? 0, ...(update.cost ? { cost: update.cost } : {}) };
+        this.used(seq, update);
         break;
       case "current_mode_update":
         this.mode = update.currentModeId ?? null;
@@ -312,6 +381,13 @@ export class Conversation {
     }
   }
 
+  /** How full the window is. An update without a cost leaves what was spent as it is. */
+  private used(seq: number, { used, size, cost }: Update): void {
+    const spent = cost ?? this.usage?.cost;
+    this.usages.push({ seq, usage: { used: used ?? 0, size: size ?? 0, ...(spent ? { cost: spent } : {}) } });
+    if (this.usages.length > 200) this.usages.splice(0, 100);
+  }
+
   private heard(update: Update, meta: UpdateMeta): void {
     const block = update.content as ContentBlock;
     const key = update.messageId ? `u${update.messageId}` : `u@${meta.seq}`;
@@ -323,22 +399,19 @@ export class Conversation {
       known.rev++;
       return;
     }
-    const own = this.pending.find((pending) => pending.promptId === meta.promptId);
-    if (own) {
-      this.started(own.promptId, meta.seq);
-      return;
-    }
+    if (meta.promptId !== undefined && this.started(meta.promptId, meta.seq)) return;
     const item: UserItem = { kind: "user", key, seq: meta.seq, rev: 0, blocks: [block] };
     if (meta.promptId) item.promptId = meta.promptId;
     this.add(item);
   }
 
-  /** A prompt of ours is in the journal now. */
-  private started(promptId: string, seq: number): void {
-    const own = this.pending.find((pending) => pending.promptId === promptId);
-    if (!own) return;
-    this.pending = this.pending.filter((pending) => pending !== own);
-    this.add({ kind: "user", key: `p${promptId}`, seq, rev: 0, promptId, blocks: own.blocks });
+  /** A prompt is in the journal now. Says whether it was ours, and so is shown already; others' are told in full. */
+  private started(promptId: string, seq: number): boolean {
+    const started = this.pending.find((pending) => pending.promptId === promptId);
+    if (!started) return false;
+    this.pending = this.pending.filter((pending) => pending !== started);
+    if (started.isOwn) this.add({ kind: "user", key: `p${promptId}`, seq, rev: 0, promptId, blocks: started.blocks });
+    return started.isOwn;
   }
 
   private said(update: Update, seq: number, meta: UpdateMeta | null): void {
@@ -387,10 +460,10 @@ export class Conversation {
     }
   }
 
-  private note(seq: number, level: NoteItem["severity"], text: string, detail?: string): void {
+  private note(seq: number, level: NoteItem["severity"], text: string, detail?: string, prompt?: string): void {
     const key = `n${seq}`;
     if (this.places.has(key)) return;
-    this.add({ kind: "note", key, seq, rev: 0, severity: level, text, ...(detail ? { detail } : {}) });
+    this.add({ kind: "note", key, seq, rev: 0, severity: level, text, ...(detail ? { detail } : {}), ...(prompt ? { prompt } : {}) });
   }
 
   private add(item: Item): void {

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Api, Share } from "./api";
 import { CopyButton } from "./code-block";
+import { isIme } from "./guard";
 import { Icon } from "./icons";
 
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
@@ -16,11 +17,16 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     };
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={onClose} onClick={(event) => { if (event.target === dialog.current) onClose(); }}>
+    <dialog ref={dialog} aria-label={title} onClose={onClose} onKeyDown={composed} onClick={(event) => { if (event.target === dialog.current) onClose(); }}>
       <header><h2>{title}</h2><button class="quiet" onClick={onClose} aria-label="Close"><Icon name="close" /></button></header>
       <div class="dialog-body">{children}</div>
     </dialog>
   );
+}
+
+/** Enter and Esc of an input method neither send nor close. */
+function composed(event: KeyboardEvent) {
+  if (isIme(event) && (event.key === "Enter" || event.key === "Escape")) event.preventDefault();
 }
 
 const KEYS: [string, string][] = [
@@ -28,8 +34,8 @@ const KEYS: [string, string][] = [
   ["c", "new session"],
   ["/ or i", "write a prompt"],
   ["Enter, Ctrl+Enter", "send (Shift+Enter: new line)"],
-  ["Esc", "cancel the turn; without one, leave the prompt"],
-  ["y / n / a", "allow once, reject, allow always"],
+  ["Esc", "leave a field or the question; in the empty prompt or the conversation, cancel the turn"],
+  ["y / n / a, arrows", "choose an answer to a permission request; Enter confirms it"],
   ["t", "timeline: see the session as it was"],
   ["f", "filter the list"],
   ["g", "the server"],

@@ -38,7 +38,12 @@ export function tell(conversation: Conversation, event: JournalEvent): void {
     case "tool.use": told(toolUse(event)); break;
     case "tool.result": told(toolResult(event)); break;
     case "plan.updated": told({ sessionUpdate: "plan", entries: event.entries as PlanEntry[] }); break;
-    case "compaction": told({ sessionUpdate: "compaction_update", summary: text ? [{ type: "text", text }] : [] }); break;
+    case "compaction": {
+      const { usage } = conversation;
+      told({ sessionUpdate: "compaction_update", summary: text ? [{ type: "text", text }] : [] });
+      filled(conversation, event.tokensAfter, event.contextWindow ?? usage?.size);
+      break;
+    }
     case "result": {
       const error = event.error as { kind?: string; message?: string } | undefined;
       const stopReason = event.stopReason as string | undefined;
@@ -62,9 +67,30 @@ export function tell(conversation: Conversation, event: JournalEvent): void {
         told({ sessionUpdate: "tool_call_update", toolCallId: String(event.callId), status: "in_progress", _meta: { fastness: { agent } } });
       }
       break;
-    case "session.rewound": conversation.rewound(Number(event.to), event.seq); break;
+    case "turn.started": {
+      const { promptId, queued } = event as { promptId?: string; queued?: number };
+      conversation.turnTold({ seq: event.seq, turn: Number(event.turn), state: "running", ...(promptId ? { promptId } : {}), ...(queued ? { queued } : {}) });
+      break;
+    }
+    case "prompt.queued": {
+      const promptId = event.promptId as string | undefined;
+      conversation.queueTold({ seq: event.seq, state: "queued", prompt: { seq: event.seq, text, ...(promptId ? { promptId } : {}) } });
+      break;
+    }
+    case "prompt.dropped":
+      conversation.queueTold({ seq: event.seq, state: "dropped", queued: Number(event.queued), interrupted: event.interrupted === true });
+      break;
+    case "session.rewound":
+      conversation.rewound(Number(event.to), event.seq);
+      filled(conversation, event.contextTokens, event.contextWindow);
+      break;
     default: break;
   }
+}
+
+/** How full the window is after the conversation became shorter, where the event says it. */
+function filled(conversation: Conversation, used: unknown, size: unknown): void {
+  if (typeof used === "number" && typeof size === "number") conversation.update({ sessionUpdate: "usage_update", used, size }, undefined);
 }
 
 function toolUse(event: JournalEvent): Update {
@@ -93,6 +119,32 @@ function toolResult(event: JournalEvent): Update {
   };
 }
 
+/**
+ * Where a copy made at event `at` ends: there, or, inside a turn, after the turn before it. The server does the same;
+ * null if nothing is left to copy.
+ */
+export function forkEnd(events: JournalEvent[], at: number): number | null {
+  let [isTurnOpen, isMessageOpen, isPrompt] = [false, false, false];
+  let [lastEnd, lastQuiet] = [0, 0];
+  for (const { seq, type } of events) {
+    if (seq > at) {
+      // A prompt stands before the start of its turn.
+      isTurnOpen ||= isPrompt && type === "turn.started";
+      break;
+    }
+    const isEnd = type === "result" || type === "turn.interrupted";
+    if (type === "turn.started" || isEnd) isTurnOpen = !isEnd;
+    if (type === "message.started") isMessageOpen = true;
+    if (type === "assistant.message" || type === "assistant.thought") isMessageOpen = false;
+    isPrompt = type === "user.message";
+    if (isTurnOpen || isMessageOpen) continue;
+    if (isEnd) lastEnd = seq;
+    if (!isPrompt) lastQuiet = seq;
+  }
+  const end = isTurnOpen || isMessageOpen ? lastEnd || lastQuiet : at;
+  return end > 0 ? end : null;
+}
+
 /** What an event is, in a few words. */
 export function describe(event: JournalEvent): string {
   const text = typeof event.text === "string" ? event.text : "";
@@ -106,7 +158,10 @@ export function describe(event: JournalEvent): string {
     case "permission.asked": return `asked: ${short(String(event.title ?? ""))}`;
     case "permission.answered": return `answered: ${event.outcome}`;
     case "turn.started": return `turn ${event.turn} began`;
-    case "result": return `turn ${event.turn} ended`;
+    case "result": return `turn ${event.turn} ${event.error ? "failed" : event.stopReason === "cancelled" ? "was cancelled" : "ended"}`;
+    case "turn.interrupted": return `turn ${event.turn} was interrupted`;
+    case "prompt.queued": return `queued: ${short(text)}`;
+    case "prompt.dropped": return `queued prompt ${event.queued} was dropped`;
     default: return event.type;
   }
 }

@@ -3,17 +3,17 @@
 
 import type { Api } from "./api";
 import { backoffMs } from "./backoff";
-import { Conversation } from "./conversation";
+import { Conversation, type Pending } from "./conversation";
 import { asOf, tell } from "./history";
 import { Observable } from "./observable";
-import type { Attached, ConfigOption, ContentBlock, JournalEvent, Json, PermissionOption, ToolContent, TurnNotice, Update, UpdateMeta } from "./wire";
+import type { Attached, ConfigOption, ContentBlock, JournalEvent, Json, PermissionOption, QueueNotice, ToolContent, TurnNotice, Update, UpdateMeta } from "./wire";
 
 export type LinkState =
   | { kind: "connecting" }
   | { kind: "loading" }
   | { kind: "live" }
   | { kind: "waiting"; attempt: number; until: number; cause: string }
-  | { kind: "refused"; message: string }
+  | { kind: "gone" }
   | { kind: "closed" };
 
 /** A field of a form, from its JSON schema. */
@@ -108,7 +108,7 @@ export class SessionLink extends Observable {
 
   /** Connects, unless it is connected. */
   open(): void {
-    if (this.socket || this.state.kind === "refused") return;
+    if (this.socket || this.state.kind === "gone") return;
     clearTimeout(this.timer);
     this.set(this.attempts === 0 ? { kind: "connecting" } : this.state);
     if (!this.hasLoaded) this.tail ??= this.readTail();
@@ -182,8 +182,8 @@ export class SessionLink extends Observable {
     this.send({ method: "session/cancel", params: { sessionId: this.id } });
   }
 
-  dismiss(promptId: string): void {
-    this.conversation.dismissed(promptId);
+  dismiss(pending: Pending): void {
+    this.conversation.dismissed(pending);
     this.changed();
   }
 
@@ -227,7 +227,7 @@ export class SessionLink extends Observable {
           terminal: false,
           session: { notices: {}, compaction: {} },
           elicitation: { form: {} },
-          _meta: { fastness: { turns: true } },
+          _meta: { fastness: { turns: true, queue: true } },
         },
       });
       const entrance = { sessionId: this.id, cwd: this.cwd, mcpServers: [] };
@@ -240,7 +240,7 @@ export class SessionLink extends Observable {
     } catch (error) {
       if (this.socket !== socket) return;
       const isGone = error instanceof RpcFailure && error.code === NOT_FOUND;
-      if (isGone) this.refuse("This session is not here any more, or it is not yours.");
+      if (isGone) this.gone();
       else this.lose(error instanceof Error ? error.message : "It could not be entered");
     }
   }
@@ -261,6 +261,7 @@ export class SessionLink extends Observable {
         this.journal.push(...page.events);
         const last = page.events.at(-1)?.seq ?? page.head;
         if (last >= page.head) {
+          for (const event of await this.droppedBefore()) tell(this.conversation, event);
           for (const event of this.journal) tell(this.conversation, event);
           this.conversation.standsAt(last, page.epoch);
           this.hasLoaded = true;
@@ -274,6 +275,14 @@ export class SessionLink extends Observable {
       this.tail = null;
       return false;
     }
+  }
+
+  /** Prompts that were queued before the part that was read and dropped in it: a page that says so must know their text. */
+  private async droppedBefore(): Promise<JournalEvent[]> {
+    const first = this.journal[0]?.seq ?? 1;
+    const queued = this.journal.filter((event) => event.type === "prompt.dropped" && Number(event.queued) < first).map((event) => Number(event.queued));
+    const pages = await Promise.all(queued.map((seq) => this.api.events(this.id, seq - 1, 1)));
+    return pages.flatMap((page) => page.events);
   }
 
   private entered(answer: Record<string, unknown>): void {
@@ -334,6 +343,8 @@ export class SessionLink extends Observable {
       this.conversation.update(params.update as Update, meta);
     } else if (method === "_fastness/turn") {
       this.conversation.turnTold(params as unknown as TurnNotice);
+    } else if (method === "_fastness/queue") {
+      this.conversation.queueTold(params as unknown as QueueNotice);
     } else if (method === "_fastness/rewound") {
       this.conversation.rewound(params.to as number, params.seq as number);
     }
@@ -384,9 +395,11 @@ export class SessionLink extends Observable {
     });
   }
 
-  private refuse(message: string): void {
+  /** The session was deleted, or was never ours to see. */
+  gone(): void {
+    clearTimeout(this.timer);
     this.drop();
-    this.set({ kind: "refused", message });
+    this.set({ kind: "gone" });
   }
 
   private drop(): void {

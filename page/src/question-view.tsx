@@ -1,32 +1,43 @@
-// What waits for a person: a permission with its options, or a form.
+// What waits for a person: a permission with its options, or a form. A printable key alone never answers, and what was
+// meant for something else does not either: see `guard.ts`.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ToolItem } from "./conversation";
+import { isIme, isNowhere, isWriting, promptField, useGuard } from "./guard";
+import { Words } from "./invisible";
 import type { FieldSchema, Question, SessionLink } from "./link";
 import { ToolContentView, ToolInput } from "./tool-view";
 import type { Json, PermissionOption } from "./wire";
 
-export function QuestionView({ question, link, call, others }: { question: Question; link: SessionLink; call: ToolItem | null; others: number }) {
-  return question.kind === "permission"
-    ? <PermissionView key={question.id} question={question} link={link} call={call} others={others} />
-    : <FormView key={question.id} question={question} link={link} />;
+interface Props {
+  question: Question;
+  link: SessionLink;
+  call: ToolItem | null;
+  others: number;
+  /** Puts text into the prompt, and the focus with it. */
+  onType: (text: string) => void;
 }
 
-/** Keys count only after this: whoever was typing when a question came has not read it yet. */
-const UNREAD_MS = 500;
+export function QuestionView({ question, ...rest }: Props) {
+  return question.kind === "permission"
+    ? <PermissionView key={question.id} question={question} {...rest} />
+    : <FormView key={question.id} question={question} {...rest} />;
+}
 
-/** Takes the keys from a prompt in which nothing was written, and gives them back afterwards. */
-function useTurnToAnswer() {
-  const section = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const field = document.getElementById("prompt");
-    if (!(field instanceof HTMLTextAreaElement) || document.activeElement !== field || field.value !== "") return;
+/** Takes the focus from a prompt in which nothing is written, or, for a form, from nowhere; gives it back afterwards. */
+function useFocus(section: RefObject<HTMLElement | null>, isForm: boolean) {
+  useLayoutEffect(() => {
+    const field = promptField();
+    const isFromPrompt = field !== null && document.activeElement === field && field.value === "";
+    if (!isFromPrompt && !(isForm && document.activeElement === document.body)) return;
+    // Never to a button: a key that is already on its way would press it.
     section.current?.focus();
+    if (!isFromPrompt) return;
     return () => {
-      if (document.activeElement === document.body || document.activeElement === null) field.focus();
+      if (document.activeElement === document.body || document.activeElement === null || section.current?.contains(document.activeElement)) field.focus();
     };
   }, []);
-  return section;
 }
 
 type Permission = Extract<Question, { kind: "permission" }>;
@@ -40,77 +51,165 @@ export function keyOf(option: PermissionOption, index: number, options: Permissi
   return String(index + 1);
 }
 
-function PermissionView({ question, link, call, others }: { question: Permission; link: SessionLink; call: ToolItem | null; others: number }) {
+function PermissionView({ question, link, call, others, onType }: Props & { question: Permission }) {
   const [reason, setReason] = useState("");
-  const [shownAt] = useState(() => performance.now());
-  const section = useTurnToAnswer();
+  const [chosen, setChosen] = useState<number | null>(null);
+  const section = useRef<HTMLElement>(null);
+  const buttons = useRef<HTMLDivElement>(null);
+  /** What was typed since the request appeared, was clicked, or Esc was pressed: a letter chooses only if it is the first. */
+  const typed = useRef("");
+  const guard = useGuard(buttons);
+  useFocus(section, false);
+  const { options } = question;
   const answer = (option: PermissionOption) => link.answerPermission(question, option.optionId, reason);
+
+  /** A key on the request itself, or on nothing in particular. */
+  const pressed = (event: KeyboardEvent) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isIme(event)) return;
+    const isHere = event.target === section.current;
+    if (event.key === "Escape") {
+      typed.current = "";
+      setChosen(null);
+      if (!isHere) return;
+      if (chosen === null) promptField()?.focus();
+    } else if (isHere && /^Arrow/.test(event.key)) {
+      const step = /Up|Left/.test(event.key) ? -1 : 1;
+      setChosen(chosen === null ? (step > 0 ? 0 : options.length - 1) : (chosen + step + options.length) % options.length);
+    } else if (isHere && event.key === "Enter") {
+      const option = chosen === null ? undefined : options[chosen];
+      if (option && !event.repeat && !isWriting() && guard.isSettled()) answer(option);
+    } else if (event.key.length === 1) {
+      if (!write(event, isHere)) return;
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  /** A printable key: chooses an option, or is text. Says whether it was taken. */
+  const write = (event: KeyboardEvent, isHere: boolean): boolean => {
+    const before = typed.current;
+    typed.current += event.key;
+    const index = options.findIndex((option, at) => keyOf(option, at, options) === event.key);
+    if (before === "" && index >= 0 && !event.repeat && !isWriting() && guard.isSettled()) {
+      setChosen(index);
+      section.current?.focus();
+      return true;
+    }
+    setChosen(null);
+    if (!isHere) return false;
+    typed.current = "";
+    onType(before + event.key);
+    return true;
+  };
   useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      if (event.repeat || performance.now() - shownAt < UNREAD_MS) return;
-      const index = question.options.findIndex((option, at) => keyOf(option, at, question.options) === event.key);
-      const option = question.options[index];
-      if (!option) return;
-      event.preventDefault();
-      answer(option);
+    const elsewhere = (event: KeyboardEvent) => {
+      if (isNowhere(event.target) && !document.querySelector("dialog[open]")) pressed(event);
     };
-    document.addEventListener("keydown", pressed);
-    return () => document.removeEventListener("keydown", pressed);
+    document.addEventListener("keydown", elsewhere);
+    return () => document.removeEventListener("keydown", elsewhere);
   });
+
   const proposed = question.content.length > 0 ? question.content : call?.proposed ?? [];
   const input = question.agent?.input ?? call?.input ?? null;
-  const canReject = question.options.some((option) => option.kind.startsWith("reject"));
+  const tool = question.agent?.tool ?? call?.name;
+  const canReject = options.some((option) => option.kind.startsWith("reject"));
   return (
-    <section class="question" role="group" aria-labelledby="question-title" tabIndex={-1} ref={section}>
+    <section
+      class={`question ${guard.isReady ? "" : "settling"}`} role="group" aria-labelledby="question-title" aria-describedby="question-keys" tabIndex={-1} ref={section}
+      onPointerDown={() => { typed.current = ""; }} onKeyDown={(event) => { if (event.target === section.current) pressed(event); }}
+    >
       <header>
-        <h2 id="question-title">{question.isQuestion ? "The agent asks" : question.agent ? `${question.agent.name} asks for permission` : "Permission needed"}</h2>
+        <h2 id="question-title">{question.isQuestion ? "The agent asks" : question.agent ? <><Words text={question.agent.name} /> asks for permission</> : "Permission needed"}</h2>
         {others > 0 ? <span class="meta">{others} more</span> : null}
       </header>
-      <p class="question-what">{!question.isQuestion && (question.agent?.tool ?? call?.name) ? <span class="tool-name">{question.agent?.tool ?? call?.name}</span> : null}{question.title}</p>
+      <p class="question-what">{!question.isQuestion && tool ? <span class="tool-name"><Words text={tool} /></span> : null}<Words text={question.title} /></p>
       {question.isQuestion ? null : (
         <div class="question-body">
           {proposed.some((content) => content.type === "diff") ? null : <ToolInput input={input} />}
           {proposed.map((content) => <ToolContentView content={content} />)}
         </div>
       )}
-      <div class="options">
-        {question.options.map((option, index) => (
-          <button class={option.kind.startsWith("allow") ? (index === 0 ? "primary" : "") : "danger"} onClick={() => answer(option)}>
-            {option.name} <kbd aria-hidden="true">{keyOf(option, index, question.options)}</kbd>
+      <div class="options" ref={buttons}>
+        {options.map((option, index) => (
+          <button
+            class={`${option.kind.startsWith("allow") ? (index === 0 ? "primary" : "") : "danger"} ${index === chosen ? "chosen" : ""}`}
+            onPointerDown={guard.press} onKeyDown={guard.press} onClick={guard.click(() => answer(option))}
+          >
+            <Words text={option.name} /> <kbd aria-hidden="true">{keyOf(option, index, options)}</kbd>
           </button>
         ))}
         {canReject && !question.isQuestion ? (
-          <input class="reason" value={reason} onInput={(event) => setReason(event.currentTarget.value)} placeholder="Why, for the agent (optional)" aria-label="Reason, told to the agent" maxLength={1000} />
+          <input
+            class="reason" value={reason} onInput={(event) => setReason(event.currentTarget.value)} placeholder="Why, for the agent (optional)" aria-label="Reason, told to the agent" maxLength={1000}
+            onKeyDown={(event) => { if (event.key === "Escape" && !isIme(event)) leave(event, section.current); }}
+          />
         ) : null}
       </div>
+      <p class="keys-hint meta" id="question-keys">Arrow keys or a letter choose, Enter confirms.</p>
+      <p class="hidden" role="status">{chosen === null ? "" : `${options[chosen]?.name} is chosen. Enter confirms.`}</p>
     </section>
   );
 }
 
+/** Esc in a field only leaves it. */
+function leave(event: KeyboardEvent, to: HTMLElement | null) {
+  event.preventDefault();
+  event.stopPropagation();
+  to?.focus();
+}
+
 type Form = Extract<Question, { kind: "form" }>;
 
-function FormView({ question, link }: { question: Form; link: SessionLink }) {
+function FormView({ question, link, others, onType }: Props & { question: Form }) {
+  const section = useRef<HTMLElement>(null);
+  const buttons = useRef<HTMLDivElement>(null);
+  const guard = useGuard(buttons);
+  useFocus(section, true);
   const fields = Object.entries(question.schema.properties);
-  const submit = (event: Event) => {
-    event.preventDefault();
-    const data = new FormData(event.currentTarget as HTMLFormElement);
+  useEffect(() => {
+    // Who was about to write something else has done so by now; then the focus went back to the prompt.
+    if (guard.isReady && document.activeElement === section.current) section.current?.querySelector<HTMLElement>("input")?.focus();
+  }, [guard.isReady]);
+  const values = (form: HTMLFormElement) => {
+    const data = new FormData(form);
     const content: Record<string, Json> = {};
     for (const [name, field] of fields) {
       const value = read(field, name, data);
       if (value !== undefined) content[name] = value;
     }
-    link.answerForm(question, content);
+    return content;
+  };
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (guard.isSettled()) link.answerForm(question, values(event.currentTarget as HTMLFormElement));
+  };
+  const pressed = (event: KeyboardEvent) => {
+    if (isIme(event)) {
+      if (event.key === "Enter") event.preventDefault();
+      return;
+    }
+    if (event.key === "Escape") leave(event, event.target === section.current ? promptField() : section.current);
+    else if (event.key === "Enter" && event.target instanceof HTMLInputElement) {
+      // Enter sends what was filled in, and only that.
+      const isFilled = event.target.form !== null && [...new FormData(event.target.form).values()].some((value) => value !== "");
+      if (event.repeat || !isFilled || !guard.isSettled()) event.preventDefault();
+    } else if (event.target === section.current && event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      event.stopPropagation();
+      onType(event.key);
+    }
   };
   return (
-    <section class="question" role="group" aria-labelledby="question-title">
-      <header><h2 id="question-title">The agent asks</h2></header>
-      <p class="question-what">{question.message}</p>
+    <section class={`question ${guard.isReady ? "" : "settling"}`} role="group" aria-labelledby="question-title" aria-describedby="question-what" tabIndex={-1} ref={section} onKeyDown={pressed}>
+      <header>
+        <h2 id="question-title">The agent asks</h2>
+        {others > 0 ? <span class="meta">{others} more</span> : null}
+      </header>
+      <p class="question-what" id="question-what"><Words text={question.message} /></p>
       <form onSubmit={submit}>
         {fields.map(([name, field]) => <Field name={name} field={field} isRequired={question.schema.required?.includes(name) ?? false} />)}
-        <div class="options">
-          <button class="primary" type="submit">Answer</button>
-          <button type="button" onClick={() => link.answerForm(question, null)}>Decline</button>
+        <div class="options" ref={buttons}>
+          <button class="primary" type="submit" onPointerDown={guard.press} onKeyDown={guard.press} onClick={(event) => { let isMeant = false; guard.click(() => { isMeant = true; })(event); if (!isMeant) event.preventDefault(); }}>Answer</button>
+          <button type="button" onPointerDown={guard.press} onKeyDown={guard.press} onClick={guard.click(() => link.answerForm(question, null))}>Decline</button>
         </div>
       </form>
     </section>
@@ -156,10 +255,4 @@ function read(field: FieldSchema, name: string, data: FormData): Json | undefine
   const value = data.get(name);
   if (value === null || value === "") return undefined;
   return field.type === "number" || field.type === "integer" ? Number(value) : String(value);
-}
-
-/** Whether keys go into a field, and so are no commands. */
-export function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement
-    || (target instanceof HTMLInputElement && !/^(checkbox|radio|button|range)$/.test(target.type));
 }

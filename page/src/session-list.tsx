@@ -1,9 +1,10 @@
 // The list of sessions: what each is called, where it works, how it stands.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { isIme, isTyping } from "./guard";
 import { Icon } from "./icons";
+import { Code, spelled, Words } from "./invisible";
 import { useObservable } from "./observable";
-import { isTyping } from "./question-view";
 import type { Sessions } from "./sessions";
 import { ago } from "./time";
 import type { SessionRow } from "./wire";
@@ -25,6 +26,14 @@ export function SessionList({ sessions, selected, onNew }: Props) {
     const timer = setInterval(() => setNow(Date.now()), 20_000);
     return () => clearInterval(timer);
   }, []);
+  /** Esc empties the filter, and leaves it when it is empty. */
+  const escaped = (event: KeyboardEvent & { currentTarget: HTMLInputElement }) => {
+    if (event.key !== "Escape" || isIme(event)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (words === "") event.currentTarget.blur();
+    else setWords("");
+  };
   const shown = sessions.rows.filter((row) => !row.archived && matches(row, words));
 
   useEffect(() => {
@@ -46,7 +55,7 @@ export function SessionList({ sessions, selected, onNew }: Props) {
   return (
     <nav class="sessions" aria-label="Sessions">
       <div class="sessions-head">
-        <label class="search"><Icon name="search" /><input id="search" type="search" placeholder="Filter" aria-label="Filter sessions" value={words} onInput={(event) => setWords(event.currentTarget.value)} /></label>
+        <label class="search"><Icon name="search" /><input id="search" type="search" placeholder="Filter" aria-label="Filter sessions" value={words} onInput={(event) => setWords(event.currentTarget.value)} onKeyDown={escaped} /></label>
         <button class="primary" onClick={onNew} title="New session (c)"><Icon name="plus" /> New</button>
       </div>
       {sessions.failure ? <p class="banner" role="status">{sessions.failure}. Trying again…</p> : null}
@@ -63,10 +72,10 @@ function Row({ row, isSelected, now }: { row: SessionRow; isSelected: boolean; n
   return (
     <li>
       <a href={`#/s/${row.id}`} aria-current={isSelected ? "page" : undefined} class={`row state-${state}`}>
-        <span class="row-title">{row.title || "Untitled session"}</span>
+        <span class="row-title"><Words text={row.title || "Untitled session"} /></span>
         <span class="row-meta">
           <span class="state"><span class="dot" aria-hidden="true" />{STATES[state] ?? state}</span>
-          <span class="cwd" title={row.cwd}>{lastOf(row.cwd)}</span>
+          <span class="cwd" title={spelled(row.cwd)}><Code text={lastOf(row.cwd)} /></span>
           <time dateTime={row.updatedAt}>{ago(row.updatedAt, now)}</time>
         </span>
       </a>

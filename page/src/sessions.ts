@@ -22,6 +22,8 @@ export class Sessions extends Observable {
   rows: SessionRow[] = [];
   isLoaded = false;
   failure: string | null = null;
+  /** Sessions that left the list since somebody last looked: deleted, or too old for it. */
+  private left = new Set<string>();
 
   private stopped = new AbortController();
   private attempts = 0;
@@ -47,10 +49,23 @@ export class Sessions extends Observable {
       rows.push(...page.sessions);
       cursor = page.nextCursor ?? undefined;
     } while (cursor && rows.length < ROWS_MAX);
-    this.rows = sorted(rows);
+    this.take(sorted(rows));
     this.isLoaded = true;
     this.failure = null;
     this.changed();
+  }
+
+  /** Whether `id` left the list since this was last asked. */
+  hasLeft(id: string): boolean {
+    const has = this.left.delete(id);
+    this.left.clear();
+    return has;
+  }
+
+  private take(rows: SessionRow[]): void {
+    const kept = new Set(rows.map((row) => row.id));
+    for (const { id } of this.rows) if (!kept.has(id)) this.left.add(id);
+    this.rows = rows;
   }
 
   row(id: string): SessionRow | null {
@@ -67,7 +82,7 @@ export class Sessions extends Observable {
         if (canFollow) await this.listen(signal);
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof Refused && error.status !== 0 && error.status < 500) canFollow = false;
+        if (error instanceof Refused && error.status !== 0 && error.status !== 429 && error.status < 500) canFollow = false;
         else this.broke(error instanceof Refused ? error.message : "The connection broke");
       }
       if (!document.hidden) await sleep(this.attempts > 0 ? backoffMs(this.attempts, Math.random()) : POLL_MS, signal);
@@ -97,7 +112,7 @@ export class Sessions extends Observable {
 
   private told(changes: Changes): void {
     if (changes.snapshot && changes.nextCursor) void this.refresh().catch(() => undefined);
-    else this.rows = merged(changes.snapshot ? [] : this.rows, changes.sessions ?? [], changes.removed ?? []);
+    else this.take(merged(changes.snapshot ? [] : this.rows, changes.sessions ?? [], changes.removed ?? []));
     this.changed();
   }
 

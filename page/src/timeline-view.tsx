@@ -2,8 +2,9 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Api } from "./api";
-import { asOf, describe } from "./history";
-import { isTyping } from "./question-view";
+import { isTyping } from "./guard";
+import { asOf, describe, forkEnd } from "./history";
+import { Code, spelled } from "./invisible";
 import { Transcript } from "./transcript";
 import type { JournalEvent } from "./wire";
 
@@ -15,6 +16,8 @@ const KINDS: [RegExp, string][] = [
   [/^user\./, "user"], [/^assistant\.message/, "agent"], [/^assistant\.thought/, "thought"], [/^tool\./, "tool"],
   [/^(permission|question)\./, "ask"], [/^(result|turn\.)/, "turn"],
 ];
+
+const INSIDE = "This moment is inside a turn; a copy ends before it";
 
 interface Props {
   api: Api;
@@ -49,6 +52,7 @@ export function TimelineView({ api, id, head, onFork }: Props) {
   const shown = Math.min(at ?? last, last);
   const past = useMemo(() => asOf(events, shown), [events, shown]);
   const event = events[shown - 1];
+  const end = useMemo(() => forkEnd(events, shown), [events, shown]);
 
   useEffect(() => {
     const pressed = (pressedKey: KeyboardEvent) => {
@@ -67,15 +71,20 @@ export function TimelineView({ api, id, head, onFork }: Props) {
       <div class="scrub">
         <Strip events={events} at={shown} />
         <input
-          type="range" min={1} max={Math.max(1, last)} value={shown} aria-label="Event" aria-valuetext={event ? `${shown}: ${describe(event)}` : String(shown)}
+          type="range" min={1} max={Math.max(1, last)} value={shown} aria-label="Event" aria-valuetext={event ? `${shown}: ${spelled(describe(event))}` : String(shown)}
           onInput={(input) => setAt(Number(input.currentTarget.value))}
         />
         <div class="scrub-line">
           <span class="where" data-at={shown}><strong>{shown}</strong> / {last}</span>
-          <span class="what">{event ? describe(event) : "Reading the journal…"}</span>
+          <span class="what">{event ? <Code text={describe(event)} /> : "Reading the journal…"}</span>
           {event ? <time dateTime={new Date(event.ts * 1000).toISOString()}>{new Date(event.ts * 1000).toLocaleTimeString()}</time> : null}
-          {onFork ? <button onClick={() => onFork(shown)} disabled={!event}>Fork here</button> : null}
+          {onFork ? (
+            <button onClick={() => { if (end !== null) onFork(end); }} disabled={!event || end === null} title={end === shown ? "A copy of the session as it was here" : INSIDE}>
+              {end === null || end === shown ? "Fork here" : `Fork at ${end}`}
+            </button>
+          ) : null}
         </div>
+        {onFork && event && end !== shown ? <p class="meta" role="note">{INSIDE}{end === null ? "." : <>: <button class="quiet" onClick={() => setAt(end)}>show event {end}</button></>}</p> : null}
       </div>
       {failure ? <p class="banner" role="alert">{failure}</p> : null}
       <Transcript items={past.items} base={0} pending={[]} isWorking={false} actions={null} />

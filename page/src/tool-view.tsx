@@ -6,6 +6,7 @@ import { CodeBlock } from "./code-block";
 import { textOf, type ToolItem } from "./conversation";
 import { diffLines } from "./diff";
 import { Icon } from "./icons";
+import { Code, spelled, Words } from "./invisible";
 import type { ContentBlock, Json, ToolContent } from "./wire";
 
 const OUTCOMES: Record<string, [string, string]> = {
@@ -27,11 +28,11 @@ export function ToolView({ item }: { item: ToolItem }) {
   const isOpen = choice ?? (hasDiff && isOver);
   const [tone, words] = OUTCOMES[isOver ? item.outcome ?? "completed" : item.status] ?? ["off", item.status];
   return (
-    <section class={`tool tone-${tone}`} aria-label={`Tool call: ${item.title}, ${words}`}>
+    <section class={`tool tone-${tone}`} aria-label={`Tool call: ${spelled(item.title)}, ${words}`}>
       <button class="tool-head" aria-expanded={isOpen} onClick={() => setChoice(!isOpen)}>
         <Icon name={isOpen ? "down" : "right"} />
-        <span class="tool-name">{item.name || item.toolKind}</span>
-        <span class="tool-title">{item.title}</span>
+        <span class="tool-name"><Words text={item.name || item.toolKind} /></span>
+        <span class="tool-title"><Words text={item.title} /></span>
         <span class="state"><span class="dot" aria-hidden="true" />{words}</span>
       </button>
       {isOpen ? <ToolBody item={item} /> : null}
@@ -45,7 +46,7 @@ function ToolBody({ item }: { item: ToolItem }) {
   const shown = [...proposed, ...item.content];
   return (
     <div class="tool-body">
-      {item.agent ? <p class="meta">Works in a session of its own: <a href={`#/s/${item.agent.sessionId}`}>{item.agent.name}</a></p> : null}
+      {item.agent ? <p class="meta">Works in a session of its own: <a href={`#/s/${item.agent.sessionId}`}><Words text={item.agent.name} /></a></p> : null}
       {shown.some((content) => content.type === "diff") ? null : <ToolInput input={item.input} />}
       {shown.map((content) => <ToolContentView content={content} />)}
       {shown.length === 0 && item.endSeq !== undefined ? <p class="meta">No output.</p> : null}
@@ -65,8 +66,8 @@ export function ToolInput({ input }: { input: Json }) {
     <dl class="fields">
       {fields.map(([name, value]) => (
         <div>
-          <dt>{name}</dt>
-          <dd>{typeof value === "string" ? (value.includes("\n") ? <CodeBlock text={value} label={name} /> : <code>{value}</code>) : <code>{JSON.stringify(value)}</code>}</dd>
+          <dt><Code text={name} /></dt>
+          <dd>{typeof value === "string" ? (value.includes("\n") ? <CodeBlock text={value} label={name} /> : <code><Code text={value} /></code>) : <code><Code text={JSON.stringify(value)} /></code>}</dd>
         </div>
       ))}
     </dl>
@@ -92,8 +93,8 @@ function DiffView({ path, before, after }: { path: string; before: string; after
   const count = (kind: string) => lines.filter((line) => line.kind === kind).length;
   return (
     <figure class="code diff">
-      <figcaption><span>{path}</span><span class="counts"><ins>+{count("+")}</ins> <del>−{count("-")}</del></span></figcaption>
-      <div class="diff-lines" tabIndex={0} role="region" aria-label={`Change of ${path}: ${count("+")} lines added, ${count("-")} removed`}>
+      <figcaption><span><Code text={path} /></span><span class="counts"><ins>+{count("+")}</ins> <del>−{count("-")}</del></span></figcaption>
+      <div class="diff-lines" tabIndex={0} role="region" aria-label={`Change of ${spelled(path)}: ${count("+")} lines added, ${count("-")} removed`}>
         <table>
           <tbody>
             {lines.slice(0, 1_000).map((line) => (
@@ -101,7 +102,7 @@ function DiffView({ path, before, after }: { path: string; before: string; after
                 <td class="num">{line.old ?? ""}</td>
                 <td class="num">{line.new ?? ""}</td>
                 <td class="sign">{line.kind === "-" ? "−" : line.kind}</td>
-                <td class="text">{line.text}</td>
+                <td class="text"><Code text={line.text} /></td>
               </tr>
             ))}
           </tbody>

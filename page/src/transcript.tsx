@@ -5,6 +5,7 @@ import { Component, createRef, type ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type Item, type NoteItem, type Pending, type TextItem, textOf, type UserItem } from "./conversation";
 import { Icon } from "./icons";
+import { Code, prose } from "./invisible";
 import { Markdown } from "./markdown-view";
 import { BlockView, ToolView } from "./tool-view";
 
@@ -20,6 +21,8 @@ const GUESS_PX = 90;
 export interface Actions {
   fork: (item: Item) => void;
   undo: (item: UserItem) => void;
+  /** Puts the text of a prompt that did not run into the field again. */
+  edit: (text: string) => void;
 }
 
 interface Props {
@@ -98,7 +101,7 @@ export class Transcript extends Component<Props, { isAtEnd: boolean }> {
           {hasEarlier ? <p class="earlier" role="status">Reading what came before…</p> : null}
           <div role="log" aria-live="polite" aria-relevant="additions" aria-busy={isWorking}>
             {groups}
-            {pending.map((own) => <PendingView key={own.promptId} pending={own} onDismiss={onDismiss} />)}
+            {pending.map((one) => <PendingView key={one.promptId ?? one.seq} pending={one} onDismiss={onDismiss} />)}
           </div>
           {isWorking ? <p class="working" role="status"><span class="pulse" aria-hidden="true" />Working…</p> : null}
         </div>
@@ -176,7 +179,7 @@ class ItemView extends Component<ItemProps> {
       case "greeting": return <div class="greeting"><Markdown text={item.text} /></div>;
       case "thought": return <ThoughtView item={item} />;
       case "tool": return <ToolView item={item} />;
-      case "note": return <NoteView item={item} />;
+      case "note": return <NoteView item={item} actions={actions} />;
     }
   }
 }
@@ -200,8 +203,8 @@ function Said({ blocks }: { blocks: UserItem["blocks"] }) {
   const others = blocks.filter((block) => block.type !== "text");
   return (
     <>
-      <p class="said">{text}</p>
-      {others.map((block) => block.type === "resource_link" ? <span class="chip">{block.name ?? block.uri}</span> : <BlockView block={block} label="attachment" />)}
+      <p class="said" dir="auto">{prose(text)}</p>
+      {others.map((block) => block.type === "resource_link" ? <span class="chip"><Code text={block.name ?? block.uri ?? ""} /></span> : <BlockView block={block} label="attachment" />)}
     </>
   );
 }
@@ -223,29 +226,33 @@ function ThoughtView({ item }: { item: TextItem }) {
       <button class="tool-head" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         <Icon name={isOpen ? "down" : "right"} />
         <span class="tool-name">thought</span>
-        {isOpen ? null : <span class="tool-title">{line}</span>}
+        {isOpen ? null : <span class="tool-title" dir="auto">{prose(line)}</span>}
       </button>
       {isOpen ? <div class="tool-body"><Markdown text={item.text} /></div> : null}
     </section>
   );
 }
 
-function NoteView({ item }: { item: NoteItem }) {
+function NoteView({ item, actions }: { item: NoteItem; actions: Actions | null }) {
+  const { prompt } = item;
   return (
     <div class={`note note-${item.severity}`} role={item.severity === "error" ? "alert" : "note"}>
       <strong>{item.text}</strong>
-      {item.detail ? <p>{item.detail}</p> : null}
+      {item.detail ? <p class="said" dir="auto">{prose(item.detail)}</p> : null}
+      {prompt && actions ? <button onClick={() => actions.edit(prompt)}>Edit again</button> : null}
     </div>
   );
 }
 
+const PENDING = { sent: "Sending…", queued: "Queued: it runs after the turns before it.", failed: "" };
+
 function PendingView({ pending, onDismiss }: { pending: Pending; onDismiss: ((pending: Pending) => void) | undefined }) {
   const hasFailed = pending.state === "failed";
   return (
-    <article class={`user pending ${hasFailed ? "failed" : ""}`} aria-label={hasFailed ? "You, not sent" : "You, on its way"}>
-      <p class="said">{pending.text}</p>
+    <article class={`user pending ${hasFailed ? "failed" : ""}`} aria-label={hasFailed ? "Prompt, not sent" : "Prompt, waiting"}>
+      <p class="said" dir="auto">{prose(pending.text)}</p>
       <div class="acts shown">
-        {hasFailed ? <span class="why">{pending.why}</span> : <span>Waiting for its turn…</span>}
+        <span class={hasFailed ? "why" : ""}>{hasFailed ? pending.why : PENDING[pending.state]}</span>
         {hasFailed && onDismiss ? <button class="quiet" onClick={() => onDismiss(pending)}>Edit again</button> : null}
       </div>
     </article>

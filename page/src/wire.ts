@@ -91,11 +91,29 @@ export interface TurnNotice {
   stopReason?: string;
   error?: { kind?: string; message?: string };
   promptId?: string;
+  /** The queued prompt that started it. */
+  queued?: number;
 }
+
+/** A prompt that waits for the running turn; `seq` is its name. */
+export interface QueuedPrompt {
+  seq: number;
+  promptId?: string;
+  text: string;
+  /** `text` is only the beginning. */
+  cut?: boolean;
+}
+
+/** `_fastness/queue`. */
+export type QueueNotice = { seq: number; offset?: number } & (
+  | { state: "queued"; prompt: QueuedPrompt }
+  | { state: "dropped"; queued: number; interrupted?: boolean }
+);
 
 /** `_meta.fastness` of the answers to `session/new`, `load` and `resume`. */
 export interface Attached {
   turn?: { id: number; state: TurnState; promptId?: string };
+  queue?: QueuedPrompt[];
   resumeToken?: string;
   resyncFrom?: number;
   cursor?: UpdateMeta;

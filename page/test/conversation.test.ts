@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Conversation, forkPoint, textOf, type Item } from "../src/conversation";
+import { Conversation, forkPoint, textOf, type Item, type Pending } from "../src/conversation";
 import type { Update, UpdateMeta } from "../src/wire";
 
 /** The page's items as lines, for a person to compare. */
@@ -119,7 +119,7 @@ test("a prompt that waits stays below what others do, and says when it never beg
   assert.deepEqual(shown(conversation), ["user theirs", "agent answer", "sent mine"]);
   conversation.answered("p1", null);
   assert.deepEqual(shown(conversation), ["user theirs", "agent answer", "failed mine"]);
-  conversation.dismissed("p1");
+  conversation.dismissed(conversation.pending[0] as Pending);
   assert.deepEqual(shown(conversation), ["user theirs", "agent answer"]);
 });
 

@@ -43,7 +43,7 @@ test("the journal shows the session as it was at any event", () => {
   assert.deepEqual(at(1), []);
   assert.deepEqual(at(4), ["user"]);
   assert.deepEqual(at(6), ["user", "agent", "tool pending"]);
-  assert.deepEqual(at(8), ["user", "agent", "tool denied"]);
+  assert.deepEqual(at(8), ["user", "agent", "tool denied", "note"]);
   assert.deepEqual(at(9), []);
 });
 
@@ -68,7 +68,7 @@ test("waits double up to a bound and are spread", () => {
   assert.equal(backoffMs(1, 0), 250);
 });
 
-test("a permission is answered by y, a and n, whatever else is offered", () => {
+test("an answer to a permission is chosen by y, a and n, whatever else is offered", () => {
   const options = ["allow_once", "allow_always", "reject_once", "reject_always"].map((kind) => ({ optionId: kind, name: kind, kind }));
   assert.deepEqual(options.map((option, index) => keyOf(option, index, options)), ["y", "a", "n", "4"]);
 });
@@ -76,7 +76,8 @@ test("a permission is answered by y, a and n, whatever else is offered", () => {
 test("addresses lead to what they name and nowhere else", () => {
   const id = "0".repeat(32);
   assert.deepEqual(readRoute(`#/s/${id}/timeline`), { kind: "session", id, isTimeline: true });
-  assert.deepEqual(readRoute("#/s/../../x"), { kind: "list" });
+  assert.deepEqual(readRoute("#/s/../../x"), { kind: "unknown" });
+  assert.deepEqual(readRoute(`#/s/${id}0`), { kind: "unknown" });
 });
 
 test("what came before is put before, and what was undone is not", () => {
