@@ -1,6 +1,6 @@
 //! `fastness approve`: what a project's files would do, and whether they may.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,12 +11,10 @@ use anyhow::Context;
 use domain::clock::Timestamp;
 
 use crate::args::ApproveArgs;
+use crate::confirm::is_confirmed;
 use crate::engine;
-use crate::render::{Exit, Failure, Palette, one_line};
+use crate::render::{self, Exit, Failure, Palette, exact_line};
 use crate::settings::Settings;
-
-/// Longest answer to a question: a word.
-const ANSWER_BYTES_MAX: u64 = 256;
 
 /// Shows, approves, lists or takes back. A running server goes by it from its next turn on.
 ///
@@ -80,7 +78,7 @@ fn approve(
     text += &servers
         .map(|file| shown_servers(file, palette))
         .unwrap_or_default();
-    io::stdout().write_all(text.as_bytes())?;
+    render::stdout().write_all(text.as_bytes())?;
     let file = file.filter(|file| !file.is_approved && !file.wants().is_empty());
     let file = file.map(|file| (&file.path, &file.sha256));
     let agents = agents.iter().filter(|source| source.wants().is_some());
@@ -109,12 +107,14 @@ fn approve(
 fn shown_agents(agents: &[&AgentSource], palette: Palette) -> String {
     let mut text = String::new();
     for source in agents {
-        text += &format!("{}\n", palette.bold(&one_line(&source.path)));
+        text += &format!("{}\n", palette.bold(&exact_line(&source.path)));
         text += &match (&source.agent, source.wants()) {
-            (Err(problem), _) => format!("It is no agent: {}\n", one_line(problem)),
-            (Ok(_), Some(wants)) => format!("With your approval it would:\n  {wants}\n"),
+            (Err(problem), _) => format!("It is no agent: {}\n", exact_line(problem)),
+            (Ok(_), Some(wants)) => {
+                format!("With your approval it would:\n  {}\n", exact_line(&wants))
+            }
             (Ok(agent), None) => {
-                let name = one_line(&agent.name);
+                let name = exact_line(&agent.name);
                 format!("You have approved that it defines the agent {name}\n")
             }
         };
@@ -124,9 +124,9 @@ fn shown_agents(agents: &[&AgentSource], palette: Palette) -> String {
 
 /// Which tool servers a project's `.mcp.json` names.
 fn shown_servers(file: &ServersFile, palette: Palette) -> String {
-    let mut text = format!("{}\n", palette.bold(&one_line(&file.path)));
+    let mut text = format!("{}\n", palette.bold(&exact_line(&file.path)));
     if let Err(problem) = &file.servers {
-        text += &format!("It is not used: {}\n", one_line(problem));
+        text += &format!("It is not used: {}\n", exact_line(problem));
     }
     let lines = file.lines();
     if !lines.is_empty() {
@@ -136,19 +136,19 @@ fn shown_servers(file: &ServersFile, palette: Palette) -> String {
         };
     }
     for line in lines {
-        text += &format!("  {line}\n");
+        text += &format!("  {}\n", exact_line(&line));
     }
     text
 }
 
 /// What the file does, and what it would do.
 fn shown(file: &ProjectFile, palette: Palette) -> String {
-    let mut text = format!("{}\n", palette.bold(&one_line(&file.path)));
+    let mut text = format!("{}\n", palette.bold(&exact_line(&file.path)));
     let mut part = |head: &str, lines: &[String]| {
         if !lines.is_empty() {
             text += &format!("{head}\n");
             for line in lines {
-                text += &format!("  {line}\n");
+                text += &format!("  {}\n", exact_line(line));
             }
         }
     };
@@ -173,11 +173,7 @@ fn is_meant() -> anyhow::Result<bool> {
             .hint("look at what it would do, then repeat this with --yes")
             .into());
     }
-    write!(io::stderr(), "Approve this? [y/N] ")?;
-    let mut answer = String::new();
-    let stdin = io::stdin().lock();
-    io::Read::take(stdin, ANSWER_BYTES_MAX).read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(is_confirmed("Approve this? [y/N] ")?)
 }
 
 fn revoke(approvals: &Approvals, project: &Project) -> anyhow::Result<ExitCode> {
@@ -208,7 +204,11 @@ fn list(approvals: &Approvals) -> anyhow::Result<ExitCode> {
             Some(_) => "changed since",
             None => "gone",
         };
-        writeln!(io::stdout(), "{state:13}  {}", one_line(&approval.path))?;
+        writeln!(
+            render::stdout(),
+            "{state:13}  {}",
+            exact_line(&approval.path)
+        )?;
     }
     if all.is_empty() {
         writeln!(io::stderr(), "nothing is approved")?;

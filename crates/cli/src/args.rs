@@ -8,13 +8,17 @@ mod sessions;
 mod setup;
 
 use std::ffi::OsString;
+use std::io::{Write as _, stdout};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use domain::SessionId;
 use tracing::level_filters::LevelFilter;
+
+use crate::render;
+use crate::settings::Environment;
 
 pub(crate) use mcp::{McpAction, McpAddArgs, McpArgs};
 pub(crate) use sessions::{ExportFormat, SessionsAction, SessionsArgs};
@@ -145,7 +149,7 @@ pub(crate) struct CommonArgs {
     /// Where sessions and the token are kept [default: $XDG_STATE_HOME/fastness].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The model: openai-chat:NAME, ollama:NAME, script:FILE or offline.
+    /// The model: anthropic:NAME, openai:NAME, openai-chat:NAME, ollama:NAME, script:FILE or offline.
     #[arg(long, global = true, value_name = "SPEC")]
     pub(crate) model: Option<String>,
     /// The directory to work in [default: the current one].
@@ -295,7 +299,8 @@ pub(crate) struct AskArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Print one JSON object {sessionId, text, stopReason, usage} at the end instead of the text.
+    /// Print one JSON object {sessionId, text, messages, stopReason, usage} at the end instead of the text, with
+    /// {kind, message} as `error` if there is no whole answer.
     #[arg(long)]
     pub(crate) json: bool,
     /// Print a JSON object per line as things happen: session, text, thought, tool, tool_update,
@@ -305,9 +310,9 @@ pub(crate) struct AskArgs {
     /// Read stdin too, and put it after the question.
     #[arg(long)]
     pub(crate) stdin: bool,
-    /// Continue this session.
+    /// Continue this session; the first characters of its id will do.
     #[arg(long, value_name = "ID")]
-    pub(crate) session: Option<SessionId>,
+    pub(crate) session: Option<String>,
     /// Permit a tool: its name, or `tool(pattern)` as in the settings. May be repeated.
     #[arg(long, value_name = "RULE")]
     pub(crate) allow: Vec<agent::permissions::Rule>,
@@ -362,9 +367,9 @@ pub(crate) enum TokenAction {
         /// What its holder may do: control or observe.
         #[arg(long, value_name = "SCOPE", value_parser = scope, default_value = "control")]
         scope: auth::Scope,
-        /// The one session it opens.
+        /// The one session it opens; the first characters of its id will do.
         #[arg(long, value_name = "ID")]
-        session: Option<SessionId>,
+        session: Option<String>,
         /// How long it is good for, such as 90m, 12h or 30d.
         #[arg(long, value_name = "TIME", value_parser = lifetime)]
         expires: Option<Duration>,
@@ -389,10 +394,21 @@ pub(crate) enum Store {
 }
 
 impl Cli {
-    /// The parsed command line. Help and wrong usage are printed here, and end the program with
-    /// exit code 0 or 2.
-    pub(crate) fn parse_or_exit() -> Self {
-        Self::parse()
+    /// The parsed command line. Help and wrong usage are printed here, and give the exit code 0 or 2, or 1 if
+    /// help could not be written.
+    pub(crate) fn parse_or_print() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|error| {
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            // Help goes to stdout, wrong usage to stderr.
+            let printed = error.print().and_then(|()| stdout().flush());
+            match printed {
+                Err(unwritten) if !error.use_stderr() => {
+                    let unwritten = render::unwritten(unwritten);
+                    render::report(&unwritten.into(), &Environment::default())
+                }
+                Err(_) | Ok(()) => ExitCode::from(code),
+            }
+        })
     }
 }
 

@@ -1,25 +1,28 @@
 //! `fastness ask`: one prompt, its answer on stdout as it comes, and an exit code that says how it went.
 //!
 //! [`run`] works over any [`Client`], so that asking in-process and through a server are the same.
-//! Exit codes: 0 when the model ended its answer (also when a limit cut it); 1 when the turn failed, was
-//! cancelled or timed out; 3 when the turn called tools and every single call was denied because no
-//! rule allowed it; 130 after Ctrl-C.
+//! Exit codes: 0 when the model gave a whole answer; 1 when the turn failed, was cancelled, timed out, was cut by
+//! a limit or ended without an answer, or when the answer could not be written; 3 when the turn called tools
+//! and every single call was denied; 130 after Ctrl-C.
 
 mod input;
 mod keyboard;
 mod lines;
+mod messages;
+mod outcome;
 mod permits;
 pub(crate) mod questions;
 mod screen;
 mod tally;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use client::{
-    Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, ToolCall, Update,
+    Ask, Attached, Client, ClientError, PromptEnd, PromptEvent, PromptStream, SessionSummary,
+    ToolCall, Update,
 };
 use domain::SessionId;
 use domain::event::PermissionOptionKind;
@@ -30,17 +33,21 @@ use wire::acp::TurnState;
 use wire::rpc::code;
 
 use self::keyboard::Keyboard;
+use self::outcome::{Facts, Outcome, Verdict, verdict};
 use self::permits::Permits;
 use self::screen::{Screen, Sinks};
 use self::tally::Tally;
 use crate::args::AskArgs;
-use crate::render::{Exit, Failure, Palette};
+use crate::render::{Exit, Failure, Palette, unwritten};
+use crate::sessions::find;
 use crate::settings::Settings;
 
 /// How long a cancelled turn gets to say goodbye before we leave without it.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Pages of the session list that are looked through for one session: beyond, `--cwd` must help.
 const LIST_PAGES_MAX: usize = 100;
+/// Sessions with the same beginning that are looked for: enough to name some of them.
+const AMBIGUOUS_MAX: usize = 6;
 
 /// Asks, prints, and closes the connection. `note` is a line about who answers, for a terminal.
 ///
@@ -63,17 +70,20 @@ pub(crate) async fn run(
     screen.note(note.unwrap_or_default())?;
     let outcome = Asking::begin(&client, args, settings, &prompt).await;
     let outcome = match outcome {
-        Ok(mut asking) => {
-            asking.line(
-                &mut screen,
-                &json!({"type": "session", "sessionId": asking.session}),
-            );
-            asking.follow(&mut screen).await
-        }
-        Err(error) => Err(error),
+        Ok(mut asking) => asking.tell(&mut screen).await,
+        Err(error) => Err(not_begun(args, error)),
     };
     client.close().await;
     outcome.map(ExitCode::from)
+}
+
+/// Tells a program that reads JSON why there is no answer; gives `error` for stderr.
+pub(crate) fn not_begun(args: &AskArgs, error: anyhow::Error) -> anyhow::Error {
+    if let Some(object) = outcome::not_begun(args, &error) {
+        // What goes wrong here is less than what went wrong before.
+        let _ = writeln!(crate::render::stdout(), "{object}");
+    }
+    error
 }
 
 /// A prompt that is being answered.
@@ -90,6 +100,8 @@ struct Asking<'a> {
     /// The question that a person is looking at; nothing else is read meanwhile.
     question: Option<Ask>,
     stopping: Option<Stopping>,
+    /// Why the output could not be written.
+    unwritten: Option<io::Error>,
 }
 
 /// We asked the turn to end.
@@ -133,7 +145,7 @@ impl<'a> Asking<'a> {
         let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot hear Ctrl-C")?;
         let starting = async {
-            let attached = attach(client, args.session, settings).await?;
+            let attached = attach(client, args.session.as_deref(), settings).await?;
             let stream = client.prompt(attached.session, prompt).await?;
             anyhow::Ok((attached.session, stream))
         };
@@ -155,39 +167,54 @@ impl<'a> Asking<'a> {
             keyboard: is_person_here.then(Keyboard::new),
             question: None,
             stopping: None,
+            unwritten: None,
         })
     }
 
+    /// Prints what comes of the turn.
+    async fn tell(&mut self, screen: &mut Screen) -> anyhow::Result<Exit> {
+        let session = json!({"type": "session", "sessionId": self.session});
+        if self.args.stream_json
+            && let Err(error) = screen.object(&session)
+        {
+            self.give_up(error).await;
+        }
+        let ended = self.follow(screen).await;
+        self.conclude(ended, screen)
+    }
+
     /// Prints what comes until the turn ends, or until we no longer wait for it.
-    async fn follow(&mut self, screen: &mut Screen) -> anyhow::Result<Exit> {
-        let end = loop {
+    async fn follow(&mut self, screen: &mut Screen) -> Result<Option<PromptEnd>, ClientError> {
+        loop {
             let done = match self.step().await {
-                Step::Event(None) => break None,
-                Step::Event(Some(Ok(PromptEvent::Ended(end)))) => break Some(end),
+                Step::Event(None) => return Ok(None),
+                Step::Event(Some(Ok(PromptEvent::Ended(end)))) => return Ok(Some(end)),
                 Step::Event(Some(Ok(PromptEvent::Ask(ask)))) => self.asked(ask, screen),
                 Step::Event(Some(Ok(PromptEvent::Update(update)))) => self.show(update, screen),
                 // After a cancel that we wanted, how the connection ends does not matter.
-                Step::Event(Some(Err(_))) if self.stopping.is_some() => break None,
-                Step::Event(Some(Err(error))) => {
-                    screen.finish().ok();
-                    return Err(error.into());
-                }
+                Step::Event(Some(Err(_))) if self.stopping.is_some() => return Ok(None),
+                Step::Event(Some(Err(error))) => return Err(error),
                 Step::Line(line) => self.answered(line.as_deref(), screen),
                 Step::Withdrawn => {
                     self.question = None;
                     screen.note("answered elsewhere")
                 }
                 Step::Tick => screen.spin(),
-                Step::Time | Step::Interrupt if self.stopping.is_some() => break None,
+                Step::Time | Step::Interrupt if self.stopping.is_some() => return Ok(None),
                 Step::Time => self.stop(Stop::Timeout).await,
                 Step::Interrupt => self.stop(Stop::Interrupt).await,
             };
             if let Err(error) = done {
                 tracing::debug!(%error, "stdout or stderr was closed");
-                self.stop(Stop::OutputClosed).await.ok();
+                self.give_up(error).await;
             }
-        };
-        self.conclude(end, screen)
+        }
+    }
+
+    /// Ends the turn, for its answer cannot be written.
+    async fn give_up(&mut self, error: io::Error) {
+        self.unwritten.get_or_insert(error);
+        self.stop(Stop::OutputClosed).await.ok();
     }
 
     /// Waits for the next thing to react to. Cancel safe, as all it waits for is.
@@ -214,9 +241,10 @@ impl<'a> Asking<'a> {
         match update {
             Update::Text { greeting: true, .. } | Update::Turn(_) | Update::Other { .. } => Ok(()),
             Update::Notice { text } => screen.notice(&text),
-            Update::Text { text, .. } => screen.text(&text),
+            Update::Text { text, message, .. } => screen.text(message.as_deref(), &text),
             Update::Thought { text } => screen.thought(&text),
             Update::ToolCall(call) => {
+                screen.end_message();
                 screen.tool_started(&call)?;
                 self.tally.started(call);
                 Ok(())
@@ -234,13 +262,16 @@ impl<'a> Asking<'a> {
         if questions::is_question(&call) {
             return self.asked_to_answer(ask, call, screen);
         }
-        if self.permits.cover(&call) {
+        let asking = asking_rule(&ask);
+        if asking.is_none() && self.permits.cover(&call) {
             allow(ask);
         } else if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
-            keyboard.forget();
             screen.question(&call)?;
+            keyboard.prompted();
             ask.call = call;
             self.question = Some(ask);
+        } else if let Some(rule) = asking {
+            deny_because(ask, &unasked(&rule));
         } else {
             let rule = self.permits.rule_for(&call);
             self.tally.denied_by_rules(&call, rule.as_deref());
@@ -258,9 +289,9 @@ impl<'a> Asking<'a> {
     ) -> io::Result<()> {
         ask.call = call;
         if let (Some(keyboard), None) = (&mut self.keyboard, self.stopping) {
-            keyboard.forget();
             let answers = questions::answers(&ask.options);
             screen.choice(&ask.call, answers.map(|option| option.name.as_str()))?;
+            keyboard.prompted();
             self.question = Some(ask);
             return Ok(());
         }
@@ -296,14 +327,6 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
-    /// Prints a line of `--stream-json`, if that was asked for.
-    fn line(&self, screen: &mut Screen, line: &serde_json::Value) {
-        if self.args.stream_json {
-            // Whoever closed the output is noticed with the next piece of the answer.
-            let _ = screen.object(line);
-        }
-    }
-
     async fn stop(&mut self, why: Stop) -> io::Result<()> {
         let until = Instant::now() + GOODBYE;
         self.stopping = Some(Stopping { why, until });
@@ -313,67 +336,70 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
-    fn conclude(&self, end: Option<PromptEnd>, screen: &mut Screen) -> anyhow::Result<Exit> {
-        let is_heard = screen.finish().is_ok();
-        if let (true, true, Some(end)) = (self.args.json, is_heard, &end) {
-            let object = json!({
-                "sessionId": self.session,
-                "text": screen.collected()?,
-                "stopReason": end.stop_reason,
-                "usage": end.usage,
-            });
-            screen.object(&object).ok();
+    /// Prints the end, and says how the program ends.
+    fn conclude(
+        &mut self,
+        ended: Result<Option<PromptEnd>, ClientError>,
+        screen: &mut Screen,
+    ) -> anyhow::Result<Exit> {
+        if let Err(error) = screen.finish() {
+            self.unwritten.get_or_insert(error);
         }
-        if let (true, Some(end)) = (is_heard, &end) {
-            let (stop_reason, usage) = (&end.stop_reason, &end.usage);
-            let result = json!({"type": "result", "stopReason": stop_reason, "usage": usage});
-            self.line(screen, &result);
-        }
+        let (end, broken) = match ended {
+            Ok(end) => (end, None),
+            Err(error) => (None, Some(outcome::failed(error))),
+        };
         let stop = self.stopping.map(|stopping| stopping.why);
         let stop_reason = end.as_ref().map_or("cancelled", |end| &end.stop_reason);
-        match verdict(stop, stop_reason, self.tally.is_all_denied()) {
-            Verdict::Good => Ok(Exit::Success),
-            Verdict::Cut => {
-                screen
-                    .note(&format!("the answer was cut: {stop_reason}"))
-                    .ok();
-                Ok(Exit::Success)
-            }
-            Verdict::TimedOut => Err(timed_out(self.args).into()),
-            Verdict::Interrupted => Err(interrupted().into()),
-            Verdict::Unheard => Ok(Exit::Failure),
-            Verdict::AllDenied => Err(self.tally.refusal().into()),
-            Verdict::Stopped => Err(Failure::new(match stop_reason {
-                "refusal" => "the model refused to go on",
-                _ => "the turn was cancelled",
-            })
-            .into()),
+        let facts = Facts {
+            is_all_denied: self.tally.is_all_denied(),
+            has_text: screen.has_text(),
+        };
+        let failure = broken.or_else(|| match verdict(stop, stop_reason, facts) {
+            Verdict::Good | Verdict::Unheard => None,
+            Verdict::Cut => Some(outcome::cut(stop_reason)),
+            Verdict::Empty => Some(outcome::empty(self.tally.count())),
+            Verdict::TimedOut => Some(Outcome::new("timeout", timed_out(self.args))),
+            Verdict::Interrupted => Some(Outcome::new("interrupted", interrupted())),
+            Verdict::AllDenied => Some(Outcome::new("denied", self.tally.refusal())),
+            Verdict::Stopped => Some(outcome::stopped(stop_reason, screen.last_message())),
+        });
+        let printed = self.print_end(end.as_ref(), failure.as_ref(), screen);
+        if let Some(error) = self.unwritten.take() {
+            return Err(unwritten(error).into());
+        }
+        printed?;
+        match failure {
+            Some(failure) => Err(failure.error),
+            None => Ok(Exit::Success),
         }
     }
-}
 
-/// How it went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Good,
-    /// A limit ended the answer.
-    Cut,
-    AllDenied,
-    Stopped,
-    TimedOut,
-    Interrupted,
-    Unheard,
-}
-
-fn verdict(stop: Option<Stop>, stop_reason: &str, is_all_denied: bool) -> Verdict {
-    match (stop, stop_reason) {
-        (Some(Stop::Interrupt), _) => Verdict::Interrupted,
-        (Some(Stop::Timeout), _) => Verdict::TimedOut,
-        (Some(Stop::OutputClosed), _) => Verdict::Unheard,
-        (None, "cancelled" | "refusal") => Verdict::Stopped,
-        (None, _) if is_all_denied => Verdict::AllDenied,
-        (None, "end_turn") => Verdict::Good,
-        (None, _) => Verdict::Cut,
+    /// Prints the last object, for a program that reads JSON.
+    fn print_end(
+        &self,
+        end: Option<&PromptEnd>,
+        failure: Option<&Outcome>,
+        screen: &mut Screen,
+    ) -> anyhow::Result<()> {
+        if self.unwritten.is_some() || !(self.args.json || self.args.stream_json) {
+            return Ok(());
+        }
+        let mut object = json!({
+            "stopReason": end.map(|end| &end.stop_reason),
+            "usage": end.map(|end| &end.usage),
+        });
+        if self.args.json {
+            object["sessionId"] = json!(self.session);
+            object["text"] = json!(screen.collected()?);
+            object["messages"] = json!(screen.messages());
+        } else {
+            object["type"] = json!("result");
+        }
+        if let Some(failure) = failure {
+            object["error"] = failure.object();
+        }
+        Ok(screen.object(&object).map_err(unwritten)?)
     }
 }
 
@@ -392,12 +418,13 @@ fn interrupted() -> Failure {
 /// A new session, or the one that was named.
 async fn attach(
     client: &Client,
-    session: Option<SessionId>,
+    session: Option<&str>,
     settings: &Settings,
 ) -> anyhow::Result<Attached> {
     let Some(session) = session else {
         return Ok(client.new_session(&settings.cwd).await?);
     };
+    let session = named(client, session).await?;
     let attached = match join(client, session, &settings.cwd).await {
         // It works in another directory. Unless one was named, that is the one meant.
         Err(error) if error.code() == Some(code::INVALID_PARAMS) && !settings.is_cwd_given => {
@@ -431,27 +458,43 @@ async fn join(
     }
 }
 
+/// The session that `text` names, by its whole id or by the beginning of it.
+async fn named(client: &Client, text: &str) -> anyhow::Result<SessionId> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    find::check_length(text)?;
+    let begins = |one: &SessionSummary| one.session.to_string().starts_with(text);
+    let found = listed(client, begins, AMBIGUOUS_MAX).await?;
+    let ids: Vec<SessionId> = found.into_iter().map(|one| one.session).collect();
+    Ok(find::one_of(&ids, text)?)
+}
+
 /// The directory that a session works in, if the server lists it.
 async fn directory_of(
     client: &Client,
     session: SessionId,
 ) -> Result<Option<std::path::PathBuf>, ClientError> {
-    let mut page = None;
+    let found = listed(client, |one| one.session == session, 1).await?;
+    Ok(found.into_iter().next().map(|found| found.cwd.into()))
+}
+
+/// The first sessions of the server's list that are `wanted`, at most `count_max`.
+async fn listed(
+    client: &Client,
+    wanted: impl Fn(&SessionSummary) -> bool,
+    count_max: usize,
+) -> Result<Vec<SessionSummary>, ClientError> {
+    let (mut page, mut found) = (None, Vec::new());
     for _ in 0..LIST_PAGES_MAX {
         let listed = client.list_sessions(None, page.as_deref()).await?;
-        if let Some(found) = listed
-            .sessions
-            .into_iter()
-            .find(|one| one.session == session)
-        {
-            return Ok(Some(found.cwd.into()));
-        }
+        found.extend(listed.sessions.into_iter().filter(&wanted));
         page = listed.next;
-        if page.is_none() {
+        if page.is_none() || found.len() >= count_max {
             break;
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 fn allow(ask: Ask) {
@@ -465,9 +508,25 @@ fn deny(ask: Ask) {
 /// Denies, and has the model told why: nobody said no, nobody was there.
 fn deny_because(ask: Ask, reason: &str) {
     let option = ask.option(PermissionOptionKind::RejectOnce);
-    if let Some(id) = option.map(|option| option.option_id.clone()) {
-        ask.answer_because(&id, reason);
+    match option.map(|option| option.option_id.clone()) {
+        Some(id) => ask.answer_because(&id, reason),
+        None => ask.cancel(),
     }
+}
+
+/// The rule because of which the question is asked whatever else allows the call, and whose it is.
+fn asking_rule(ask: &Ask) -> Option<String> {
+    let rule = ask.raw.pointer("/_meta/fastness/askRule")?;
+    let text = |field: &str| rule.get(field).and_then(serde_json::Value::as_str);
+    Some(format!("{} of the {}", text("rule")?, text("from")?))
+}
+
+/// What the model is told of a call that only a person may allow.
+fn unasked(rule: &str) -> String {
+    format!(
+        "The rule {rule} has the user asked every time, and there is no terminal to ask at. `--allow` does not \
+         replace that answer. Do without it, or say so."
+    )
 }
 
 /// What the model is told of a call that no rule allows.
@@ -484,10 +543,11 @@ fn unpermitted(rule: Option<&str>) -> String {
     }
 }
 
-/// Without such an option, dropping the question answers `cancelled`, which denies.
+/// Without such an option it is declined.
 fn answer(ask: Ask, kind: PermissionOptionKind) {
-    if let Some(id) = ask.option(kind).map(|option| option.option_id.clone()) {
-        ask.answer(&id);
+    match ask.option(kind).map(|option| option.option_id.clone()) {
+        Some(id) => ask.answer(&id),
+        None => ask.cancel(),
     }
 }
 

@@ -21,9 +21,9 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::render::{Exit, Palette, one_line};
+use crate::render::{self, Exit, Palette, advise, one_line};
 use crate::serve::announcement::running;
-use crate::settings::Settings;
+use crate::settings::{Problem, Settings};
 
 /// How long the server may take to say that it is well: it does nothing else for that.
 const HEALTH_WAIT: Duration = Duration::from_secs(1);
@@ -35,7 +35,10 @@ const SERVER_FILE_BYTES_MAX: u64 = 4 * 1024;
 /// # Errors
 /// If the table cannot be printed.
 pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
-    let mut checks = vec![configuration(settings)];
+    let mut checks: Vec<Check> = settings.problems.iter().map(unusable).collect();
+    if checks.is_empty() {
+        checks.push(configuration(settings));
+    }
     checks.extend(models(settings).await);
     checks.extend([
         data_dir(&settings.data_dir),
@@ -49,7 +52,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     checks.extend(project::checks(&project));
     checks.extend(servers::checks(settings, project).await);
     let table = table(&checks, Palette::stdout(&settings.environment));
-    io::stdout().write_all(table.as_bytes())?;
+    render::stdout().write_all(table.as_bytes())?;
     let is_broken = checks.iter().any(|check| check.state == State::Broken);
     Ok(if is_broken {
         Exit::Failure
@@ -102,7 +105,16 @@ impl Check {
     }
 }
 
-/// Which file the settings come from. One that is wrong has ended the program before this.
+/// Something that was set and cannot be used. The checks that follow do without it.
+fn unusable(problem: &Problem) -> Check {
+    let check = Check::new("settings", State::Broken, problem.sentence.clone());
+    match &problem.advice {
+        Some(advice) => check.advice(advice.clone()),
+        None => check.advice("correct it; until then no other command starts"),
+    }
+}
+
+/// Which file the settings come from.
 fn configuration(settings: &Settings) -> Check {
     let check = |state, finding| Check::new("settings", state, finding);
     let Some(folder) = &settings.operator.config_dir else {
@@ -125,7 +137,13 @@ async fn models(settings: &Settings) -> Vec<Check> {
         Ok(choice) => choice,
         Err(error) => {
             let check = Check::new("model", State::Broken, error.to_string());
-            return vec![check.advice("choose another with --model or FASTNESS_MODEL")];
+            let advice = match &settings.model.spec_from {
+                Some(place) => {
+                    format!("it is set by {place}; choose another there or with --model")
+                }
+                None => "choose another with --model or FASTNESS_MODEL".to_owned(),
+            };
+            return vec![check.advice(advice)];
         }
     };
     let label = choice.provider.label();
@@ -287,10 +305,11 @@ fn table(checks: &[Check], palette: Palette) -> String {
         table += &format!(
             "{mark} {:width$}  {}\n",
             check.name,
-            one_line(&check.finding)
+            one_line(&advise(&check.finding))
         );
         if let Some(advice) = &check.advice {
-            table += &format!("  {:width$}  {}\n", "", palette.dim(&format!("→ {advice}")));
+            let advice = format!("→ {}", advise(advice));
+            table += &format!("  {:width$}  {}\n", "", palette.dim(&advice));
         }
     }
     table

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use agent::project::Place;
 use anyhow::Context;
 use auth::{Door, Gate};
-use domain::{Limits, SessionId};
+use domain::SessionId;
 use journal::FileStore;
 use mcp::Servers;
 use netguard::Guard;
@@ -15,6 +15,7 @@ use server::Service;
 use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::roots::RootBase;
 use tools::sandbox::Bounds;
 use tools::shell::Shell;
 
@@ -63,11 +64,12 @@ pub(crate) async fn start(
         limits: settings.limits.clone(),
         greeting: settings.is_greeting.then_some(greeting),
         hidden: vec![data_dir.clone()],
+        base: guests_base(&settings.cwd),
         gate: Arc::clone(&gate),
         web: Some(web),
         operator: Arc::new(settings.operator.clone()),
         shell: Some(shell.clone()),
-        remotes: Some(Arc::new(servers(guard, &data_dir, &settings.limits))),
+        remotes: Some(Arc::new(servers(guard, &data_dir, settings))),
     });
     let service = Service {
         sessions,
@@ -89,8 +91,17 @@ pub(crate) async fn start(
         .connections
         .spawn(async move { models.refresh().await });
     // Which sandbox works here is known by the time somebody wants it.
+    let sandbox = shell.sandbox().cloned();
     service.connections.spawn(async move {
         shell.sandbox_found().await;
+    });
+    // What commands did to protected files whose supervisor was killed with the server before us.
+    service.connections.spawn(async move {
+        let recovering =
+            tokio::task::spawn_blocking(move || sandbox.map(|sandbox| sandbox.recover()));
+        for line in recovering.await.ok().flatten().unwrap_or_default() {
+            tracing::warn!("{line}");
+        }
     });
     Ok(Running {
         service: Arc::new(service),
@@ -98,10 +109,20 @@ pub(crate) async fn start(
     })
 }
 
+/// The directory beneath which guests work, held from now on.
+fn guests_base(cwd: &Path) -> Option<Arc<RootBase>> {
+    let opened = RootBase::open(cwd);
+    let opened = opened.inspect_err(|error| {
+        tracing::warn!(%error, "the working directory cannot be opened; named tokens have none");
+    });
+    opened.ok().map(Arc::new)
+}
+
 /// Where sessions get their tool servers from, with the logins that are kept in `data_dir`.
-pub(crate) fn servers(guard: Guard, data_dir: &Path, limits: &Limits) -> Servers {
+pub(crate) fn servers(guard: Guard, data_dir: &Path, settings: &Settings) -> Servers {
     let servers = Servers::new(guard).with_logins(data_dir.join("mcp-logins"));
-    servers.with_grace(limits.mcp_grace)
+    let servers = servers.with_grace(settings.limits.mcp_grace);
+    servers.with_caches(settings.environment.caches())
 }
 
 /// How commands run on the server, with a data directory that has no links in its name.
@@ -121,7 +142,7 @@ pub(crate) fn place(settings: &Settings, cwd: &Path) -> Place {
     let data_dir = settings.data_dir.canonicalize();
     Place {
         session: SessionId::random(),
-        cwd: cwd.to_owned(),
+        cwd: cwd.to_owned().into(),
         is_local: true,
         operator: Arc::new(settings.operator.clone()),
         hidden: data_dir.into_iter().collect(),

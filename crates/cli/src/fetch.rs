@@ -10,7 +10,7 @@ use netguard::{End, FetchError, FixedResolver, Guard, Network, Refusal, SystemRe
 use serde_json::json;
 
 use crate::args::FetchArgs;
-use crate::render::{Exit, Failure, printable};
+use crate::render::{self, Exit, Failure, exact_line, one_line, printable};
 use crate::settings::Settings;
 use crate::web;
 
@@ -52,11 +52,11 @@ fn guard(args: &FetchArgs, settings: &Settings) -> anyhow::Result<Guard> {
 async fn check(guard: &Guard, url: &str) -> anyhow::Result<ExitCode> {
     match guard.check(url).await {
         Ok(_) => {
-            writeln!(stdout(), "allowed")?;
+            writeln!(render::stdout(), "allowed")?;
             Ok(Exit::Success.into())
         }
         Err(refusal) => {
-            writeln!(stdout(), "{refusal}")?;
+            writeln!(render::stdout(), "{}", exact_line(&refusal.to_string()))?;
             Ok(Exit::Refused.into())
         }
     }
@@ -75,18 +75,18 @@ fn print(args: &FetchArgs, page: &Page) -> anyhow::Result<()> {
             "nextOffset": window.next_offset,
             "truncated": page.end == End::CutAtLimit,
         });
-        writeln!(stdout(), "{object}")?;
+        writeln!(render::stdout(), "{object}")?;
         return Ok(());
     }
     let text = window.text;
     if stdout().is_terminal() {
         // What a page contains must not steer the terminal.
-        writeln!(stdout(), "{}", printable(text))?;
+        writeln!(render::stdout(), "{}", printable(text))?;
     } else {
-        writeln!(stdout(), "{text}")?;
+        writeln!(render::stdout(), "{text}")?;
     }
     for note in notes(page, window.next_offset) {
-        writeln!(stderr(), "note: {note}")?;
+        writeln!(stderr(), "note: {}", one_line(&note))?;
     }
     Ok(())
 }

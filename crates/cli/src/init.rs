@@ -8,7 +8,7 @@ pub(crate) mod file;
 mod jsonc;
 pub(crate) mod merge;
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,11 +18,9 @@ use self::editor::{Editor, Launch};
 use self::file::{Change, EditError};
 use self::merge::Found;
 use crate::args::InitArgs;
-use crate::render::{Exit, Failure, Palette};
+use crate::confirm::is_confirmed;
+use crate::render::{self, Exit, Failure, Palette};
 use crate::settings::Settings;
-
-/// Longest answer to a question: a word.
-const ANSWER_BYTES_MAX: u64 = 256;
 
 /// Sets up the editor that was named, else those that are there.
 ///
@@ -79,7 +77,7 @@ fn one(
     if change.is_none() {
         let state = file::state(&path, &form)?;
         writeln!(
-            io::stdout(),
+            render::stdout(),
             "{}: {}",
             editor.name(),
             unchanged(args, &state, &path)
@@ -87,10 +85,10 @@ fn one(
         return Ok(Exit::Success);
     }
     let name = palette.bold(&format!("{}: {}", editor.name(), path.display()));
-    writeln!(io::stdout(), "{name}")?;
+    writeln!(render::stdout(), "{name}")?;
     let text = |side: &Option<String>| side.clone().unwrap_or_default();
     let shown = diff::lines(&text(&change.before), &text(&change.after), palette);
-    io::stdout().write_all(shown.as_bytes())?;
+    render::stdout().write_all(shown.as_bytes())?;
     if args.dry_run {
         return Ok(Exit::Success);
     }
@@ -105,11 +103,15 @@ fn one(
 fn finish(args: &InitArgs, editor: Editor, change: &Change) -> anyhow::Result<()> {
     let kept = change.carry_out()?;
     if let Some(kept) = kept {
-        writeln!(io::stdout(), "what was there is kept in {}", kept.display())?;
+        writeln!(
+            render::stdout(),
+            "what was there is kept in {}",
+            kept.display()
+        )?;
     }
     match args.remove {
-        true => writeln!(io::stdout(), "{} was put back", change.path.display())?,
-        false => writeln!(io::stdout(), "next: {}", editor.next())?,
+        true => writeln!(render::stdout(), "{} was put back", change.path.display())?,
+        false => writeln!(render::stdout(), "next: {}", editor.next())?,
     }
     Ok(())
 }
@@ -206,11 +208,7 @@ fn is_meant() -> anyhow::Result<bool> {
             .hint("look at the difference, then repeat this with --yes")
             .into());
     }
-    write!(io::stderr(), "Write this? [y/N] ")?;
-    let mut answer = String::new();
-    let stdin = io::stdin().lock();
-    stdin.take(ANSWER_BYTES_MAX).read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(is_confirmed("Write this? [y/N] ")?)
 }
 
 #[cfg(test)]

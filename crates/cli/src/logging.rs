@@ -8,6 +8,8 @@ mod background;
 #[cfg(feature = "otlp")]
 mod otlp;
 
+use std::io::IsTerminal as _;
+
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -19,7 +21,7 @@ use tracing_subscriber::{Layer as _, fmt};
 use crate::render::{Failure, Palette};
 use crate::settings::{Environment, Settings};
 
-use background::{Flush, Lines};
+use background::{Flush, Lines, Readers};
 
 /// Our own crates, by the names that their lines carry; `access` is the access log.
 const OURS: &[&str] = &[
@@ -51,7 +53,11 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<Log> {
     let form = form(&settings.environment)?;
     #[cfg(feature = "otlp")]
     let sending = otlp::start(&settings.environment)?;
-    let (lines, flush) = background::start();
+    let readers = match form {
+        Form::Plain if std::io::stderr().is_terminal() => Readers::People,
+        Form::Plain | Form::Json => Readers::Programs,
+    };
+    let (lines, flush) = background::start(readers);
     let registry = tracing_subscriber::registry();
     #[cfg(feature = "otlp")]
     let registry = registry.with(sending.as_ref().map(otlp::layer));

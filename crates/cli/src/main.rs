@@ -5,6 +5,7 @@ mod approve;
 mod args;
 mod ask;
 mod chat;
+mod confirm;
 mod doctor;
 mod engine;
 mod fetch;
@@ -14,6 +15,7 @@ mod manual;
 mod open;
 mod reach;
 mod render;
+mod safe_text;
 mod serve;
 mod servers;
 mod sessions;
@@ -23,15 +25,18 @@ mod token;
 mod trim;
 mod web;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use auth::{Door, Gate};
 use client::{Client, ClientError, ClientSettings, Pipe, Transport};
+use domain::limits::{MCP_GRACE, MCP_START_WAIT};
 use tools::sandbox::supervisor;
 
 use crate::args::{AskArgs, Cli, Command};
+use crate::engine::Running;
 use crate::reach::Missing;
 use crate::settings::{Environment, Settings};
 
@@ -49,15 +54,29 @@ fn main() -> ExitCode {
     if let Some(code) = supervisor::take_over(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::parse_or_exit();
+    let cli = match Cli::parse_or_print() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    render::advice::remember(&cli);
     if let Some(code) = manual::answer(&cli.command) {
         return code;
     }
     let environment = Environment::of_process();
     let shown = environment.as_ref().cloned().unwrap_or_default();
     let outcome = environment
-        .and_then(|environment| Settings::resolve(&cli, environment))
-        .and_then(|settings| run(&cli, &settings));
+        .and_then(|environment| {
+            if matches!(cli.command, Command::Doctor(_)) {
+                return Settings::for_doctor(&cli, environment);
+            }
+            Settings::resolve(&cli, environment)
+        })
+        .and_then(|settings| run(&cli, &settings))
+        .and_then(|code| {
+            // What is still buffered is written now, or it is an error as well.
+            render::stdout().flush()?;
+            Ok(code)
+        });
     outcome.unwrap_or_else(|error| render::report(&error, &shown))
 }
 
@@ -109,7 +128,10 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Doctor(_) => doctor::run(settings).await,
         Command::Ask(args) => match &settings.server.server {
-            Some(_) => ask::run(remote(settings).await?, args, settings, None).await,
+            Some(_) => match remote(settings).await {
+                Ok(client) => ask::run(client, args, settings, None).await,
+                Err(error) => Err(ask::not_begun(args, error)),
+            },
             None => ask_here(args, settings).await,
         },
         // Answered before there were settings.
@@ -129,13 +151,28 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
 
 /// Asks an agent that lives in this process as long as the answer takes.
 async fn ask_here(args: &AskArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
+    let (running, client) = match started(settings).await {
+        Ok(started) => started,
+        Err(error) => return Err(ask::not_begun(args, error)),
+    };
+    let outcome = ask::run(client, args, settings, Some(&running.model)).await;
+    running.service.shut_down_within(Duration::ZERO).await;
+    outcome
+}
+
+/// An agent in this process, and a client of it. There is one prompt, so it waits for tool servers as long as they
+/// may take to start: the next prompt, which would have them, never comes.
+async fn started(settings: &Settings) -> anyhow::Result<(Running, Client)> {
+    let mut settings = settings.clone();
+    if settings.limits.mcp_grace == MCP_GRACE {
+        settings.limits.mcp_grace = MCP_START_WAIT;
+    }
+    let settings = &settings;
     let running = engine::start(settings, Gate::this_process_only(), Door::default(), &[]).await?;
     let (outgoing, incoming) = server::transport::pipe::connect(&running.service)?;
     let transport = Transport::in_process(Pipe { outgoing, incoming });
     let client = Client::connect(transport, client_settings(settings)).await?;
-    let outcome = ask::run(client, args, settings, Some(&running.model)).await;
-    running.service.shut_down_within(Duration::ZERO).await;
-    outcome
+    Ok((running, client))
 }
 
 /// One connection to the server that was named: a question in a script fails rather than waits.

@@ -22,8 +22,6 @@ pub(crate) fn answer(command: &Command) -> Option<ExitCode> {
     };
     Some(match printed {
         Ok(()) => Exit::Success.into(),
-        // Whoever read our output has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success.into(),
         Err(error) => render::report(&error.into(), &Environment::default()),
     })
 }
@@ -31,7 +29,7 @@ pub(crate) fn answer(command: &Command) -> Option<ExitCode> {
 fn completions(args: &CompletionsArgs) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "fastness", &mut script);
-    io::stdout().write_all(&script)
+    render::stdout().write_all(&script)
 }
 
 fn pages(args: &ManArgs) -> io::Result<()> {
@@ -43,7 +41,7 @@ fn pages(args: &ManArgs) -> io::Result<()> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            io::stdout().write_all(&page)
+            render::stdout().write_all(&page)
         }
     }
 }

@@ -4,7 +4,7 @@
 //! line, where every user of the machine can read it; so the browser is given a private file that
 //! leads there.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
@@ -12,8 +12,10 @@ use anyhow::Context as _;
 use auth::{NamedTokens, Secret};
 use domain::clock::Timestamp;
 
+use tools::helpers::{self, Trust};
+
 use crate::args::OpenArgs;
-use crate::render::{Exit, Failure};
+use crate::render::{self, Exit, Failure};
 use crate::serve::announcement::{private_file, running};
 use crate::settings::Settings;
 
@@ -35,16 +37,16 @@ pub(crate) fn run(args: &OpenArgs, settings: &Settings) -> anyhow::Result<ExitCo
         .context("the ticket was not made")?;
     let address = address(&url, &ticket);
     if args.print {
-        writeln!(stdout(), "{address}")?;
+        writeln!(render::stdout(), "{address}")?;
         return Ok(Exit::Success.into());
     }
     let page = write_page(&settings.data_dir, &address)
         .context("the page that leads there cannot be written")?;
     if browse(&page) {
-        writeln!(stdout(), "opened {url} in your browser")?;
+        writeln!(render::stdout(), "opened {url} in your browser")?;
     } else {
         writeln!(
-            stdout(),
+            render::stdout(),
             "no browser could be started; open this address within a minute:\n{address}"
         )?;
     }
@@ -79,7 +81,12 @@ fn write_page(data_dir: &Path, address: &str) -> std::io::Result<PathBuf> {
     reason = "the person at this machine asked for a browser; no model and no client can"
 )]
 pub(crate) fn browse(page: &Path) -> bool {
+    let path = std::env::var("PATH").unwrap_or_default();
     OPENERS.iter().any(|opener| {
+        // Not one that a session put into the search path.
+        let Ok(opener) = helpers::find(opener, &path, Trust::System) else {
+            return false;
+        };
         let mut command = std::process::Command::new(opener);
         command
             .arg(page)

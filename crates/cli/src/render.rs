@@ -1,5 +1,8 @@
 //! How the program speaks to people: colour when it is wanted, errors as a sentence and a hint.
 
+pub(crate) mod advice;
+mod output;
+
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -7,12 +10,18 @@ use std::process::ExitCode;
 use client::{ClientError, TransportError};
 use wire::rpc::code;
 
+use crate::safe_text::TextFilter;
+pub(crate) use crate::safe_text::{exact_line, one_line, printable};
 use crate::settings::Environment;
+
+pub(crate) use advice::advise;
+pub(crate) use output::{is_broken_pipe, stdout, unwritten};
 
 /// Whether a stream takes colour, and the words in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Palette {
     is_coloured: bool,
+    is_terminal: bool,
 }
 
 impl Palette {
@@ -29,6 +38,15 @@ impl Palette {
     /// Whether colour is wanted at all.
     pub(crate) fn is_coloured(self) -> bool {
         self.is_coloured
+    }
+
+    /// What makes the text of others safe for the stream: all of it on a terminal, and as exact as people
+    /// can read it in a pipe.
+    pub(crate) fn filter(self) -> TextFilter {
+        match self.is_terminal {
+            true => TextFilter::default(),
+            false => TextFilter::for_files(),
+        }
     }
 
     /// Less prominent than the rest.
@@ -57,6 +75,7 @@ impl Palette {
             || environment.value("TERM") == Some("dumb");
         Self {
             is_coloured: is_terminal && !is_no,
+            is_terminal,
         }
     }
 
@@ -163,6 +182,10 @@ impl std::error::Error for Failure {}
 
 /// Prints an error to stderr and says how the program ends.
 pub(crate) fn report(error: &anyhow::Error, environment: &Environment) -> ExitCode {
+    // The reader of our output has seen enough, as `| head` has; other programs die silently, too.
+    if is_broken_pipe(error) {
+        return Exit::Failure.into();
+    }
     let palette = Palette::stderr(environment);
     // If stderr is closed there is nobody to tell.
     let _ = io::stderr().write_all(error_text(error, palette).as_bytes());
@@ -174,9 +197,10 @@ fn error_text(error: &anyhow::Error, palette: Palette) -> String {
     let mut text = format!(
         "{} {}\n",
         palette.red("error:"),
-        printable(&format!("{error:#}"))
+        printable(&advise(&format!("{error:#}")))
     );
     if let Some(hint) = hint_of(error) {
+        let hint = printable(&advise(&hint));
         text += &format!("{} {hint}\n", palette.bold("hint:"));
     }
     text
@@ -188,21 +212,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     failure.map_or(Exit::Failure, |failure| failure.exit)
 }
 
-/// Text without what a terminal would act on: control characters other than line breaks and tabs.
-pub(crate) fn printable(text: &str) -> String {
-    let is_harmless = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
-    text.chars().filter(is_harmless).collect()
-}
-
-/// The same in one line.
-pub(crate) fn one_line(text: &str) -> String {
-    printable(text)
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-fn hint_of(error: &anyhow::Error) -> Option<String> {
+pub(crate) fn hint_of(error: &anyhow::Error) -> Option<String> {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.hint.clone();
     }

@@ -4,7 +4,7 @@ pub(crate) mod announcement;
 mod descriptors;
 mod idle;
 
-use std::io::{self, IsTerminal as _, Write, stderr, stdout};
+use std::io::{self, IsTerminal as _, Write, stderr};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::args::ServeArgs;
 use crate::engine::{self, Running};
 use crate::open;
-use crate::render::Exit;
-use crate::serve::announcement::Announcement;
+use crate::render::{self, Exit, Failure, advise};
+use crate::serve::announcement::{Announcement, Claim, Taken};
 use crate::settings::Settings;
 use crate::{signals, trim};
 
@@ -33,6 +33,8 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     let mut asked_to_stop = signals::Stop::listen()?;
     // The data directory comes first: the token lives in it.
     engine::open_store(settings)?;
+    let claim = Claim::take(&settings.data_dir).await;
+    let claim = claim.map_err(|taken| already_served(settings, &taken))?;
     let token_file = settings.data_dir.join("token");
     let token = auth::token::load_or_create(&token_file)
         .with_context(|| format!("{}", token_file.display()))?;
@@ -52,7 +54,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     ));
     let watched = Arc::clone(&service);
     tokio::spawn(async move { watched.watch_tokens().await });
-    let announcement = Announcement::publish(&settings.data_dir, &url, unix.as_deref());
+    let announcement = Announcement::publish(claim, &settings.data_dir, &url, unix.as_deref());
     tracing::info!(url, model, "ready");
     say_ready(
         args,
@@ -87,12 +89,32 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
     Ok(Exit::Success.into())
 }
 
+/// Why this server does not start: sessions have one writer, and clients expect one server.
+fn already_served(settings: &Settings, taken: &Taken) -> Failure {
+    let data_dir = settings.data_dir.display();
+    let pid = taken.pid.map(|pid| format!("process {pid}"));
+    let pid = pid.unwrap_or_else(|| "another process".to_owned());
+    let place = match &taken.url {
+        Some(url) => format!("listens at {url}"),
+        None => "is still starting".to_owned(),
+    };
+    let sentence = format!("{data_dir} is served already: {pid} {place}");
+    let stop = taken.pid.map_or_else(
+        || "stop it first".to_owned(),
+        |pid| format!("stop it with `kill {pid}`"),
+    );
+    Failure::new(sentence).hint(format!(
+        "use that one (`fastness chat --server local`, `fastness open`), {stop}, \
+         or serve another directory with --data-dir"
+    ))
+}
+
 /// Prints the one ready line: to stdout, or to stderr when stdout carries the protocol.
 fn say_ready(args: &ServeArgs, ready: &Value) -> io::Result<()> {
     if args.stdio {
         writeln!(stderr(), "{ready}")
     } else {
-        let mut out = stdout().lock();
+        let mut out = render::stdout();
         writeln!(out, "{ready}")?;
         out.flush()
     }
@@ -144,10 +166,8 @@ fn show_the_way_in(named: &NamedTokens, url: &str) {
         .context("no ticket")
         .and_then(|ticket| {
             let address = open::address(url, &ticket);
-            Ok(writeln!(
-                stderr(),
-                "Open {address} within a minute, or run `fastness open` later."
-            )?)
+            let text = format!("Open {address} within a minute, or run `fastness open` later.");
+            Ok(writeln!(stderr(), "{}", advise(&text))?)
         });
     if let Err(error) = told {
         tracing::warn!(%error, "the page's address cannot be shown");

@@ -2,8 +2,8 @@
 
 mod conformance;
 mod edit;
-mod fetching;
 mod login;
+mod settings_file;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use tools::roots::Roots;
 
 use crate::args::{McpAction, McpArgs};
 use crate::engine;
-use crate::render::{Exit, Failure, Palette, one_line};
+use crate::render::{self, Exit, Failure, Palette, one_line};
 use crate::settings::Settings;
 use crate::web;
 
@@ -53,7 +53,7 @@ async fn list(settings: &Settings, only: Option<&str>) -> anyhow::Result<ExitCod
         writeln!(io::stderr(), "no tool servers are set")?;
     }
     for notice in project.notices() {
-        writeln!(io::stderr(), "{}", one_line(&notice))?;
+        writeln!(io::stderr(), "{}", one_line(&render::advise(&notice)))?;
     }
     let reports = tried(settings, project).await?;
     let palette = Palette::stdout(&settings.environment);
@@ -61,7 +61,7 @@ async fn list(settings: &Settings, only: Option<&str>) -> anyhow::Result<ExitCod
     for report in &reports {
         text += &lines(report, palette);
     }
-    io::stdout().write_all(text.as_bytes())?;
+    render::stdout().write_all(render::advise(&text).as_bytes())?;
     let is_ready = reports.iter().all(|report| report.phase == Phase::Ready);
     Ok(match is_ready {
         true => Exit::Success,
@@ -93,7 +93,7 @@ fn found(settings: &Settings) -> anyhow::Result<Project> {
 /// Where servers come from, with the logins of the person at this machine.
 fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let (_, guard) = web::web(settings, &[])?;
-    Ok(engine::servers(guard, &settings.data_dir, &settings.limits))
+    Ok(engine::servers(guard, &settings.data_dir, settings))
 }
 
 /// Starts `named` as a session would.

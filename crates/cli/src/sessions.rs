@@ -4,7 +4,7 @@
 //! to a reader; `show`, `tail` and `export` put it into words, each in its own form.
 
 mod export;
-mod find;
+pub(crate) mod find;
 mod list;
 mod manage;
 mod progress;
@@ -17,7 +17,6 @@ mod transcript;
 mod verify;
 mod walk;
 
-use std::io;
 use std::process::ExitCode;
 
 use journal::FileStore;
@@ -32,12 +31,7 @@ use crate::settings::Settings;
 /// # Errors
 /// If there is no such session, or the store or the output fails.
 pub(crate) async fn run(args: &SessionsArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
-    let outcome = act(&args.action, settings).await;
-    match outcome {
-        // Whoever read our output has seen enough, as `| head` has.
-        Err(error) if is_broken_pipe(&error) => Ok(Exit::Success.into()),
-        other => other.map(ExitCode::from),
-    }
+    act(&args.action, settings).await.map(ExitCode::from)
 }
 
 async fn act(action: &SessionsAction, settings: &Settings) -> anyhow::Result<Exit> {
@@ -109,11 +103,4 @@ fn all(store: Option<&FileStore>) -> anyhow::Result<Vec<(&FileStore, domain::Ses
         return Ok(Vec::new());
     };
     Ok(store.list()?.into_iter().map(|id| (store, id)).collect())
-}
-
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(<dyn std::error::Error>::downcast_ref::<io::Error>)
-        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -26,7 +26,7 @@ use tools::sandbox::SandboxSettings;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{self, Cli, Command, ServerArgs, Store};
-use crate::render::Failure;
+use crate::render::{Failure, hint_of};
 
 use file::ConfigFile;
 pub(crate) use listening::TlsFiles;
@@ -70,7 +70,20 @@ pub(crate) struct Settings {
     pub(crate) sandbox: SandboxSettings,
     /// What is set for every session.
     pub(crate) operator: Operator,
+    /// What could not be used, for `doctor`; every other command ends with the first of them.
+    pub(crate) problems: Vec<Problem>,
 }
+
+/// Something that was set and cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) sentence: String,
+    /// What to do about it.
+    pub(crate) advice: Option<String>,
+}
+
+/// Variables without which `doctor` would look at something else.
+const KEPT_FOR_DOCTOR: &[&str] = &["FASTNESS_DATA_DIR", "FASTNESS_MODEL", "FASTNESS_TOKEN"];
 
 impl Environment {
     /// The environment of this process. Variables that are not Unicode do not count as set.
@@ -101,6 +114,29 @@ impl Environment {
         home.filter(|home| home.is_absolute())
     }
 
+    /// Where tool servers keep what they download, if there is a home for it.
+    pub(crate) fn caches(&self) -> Option<PathBuf> {
+        // The rules of XDG: a relative path there does not count.
+        let own = self.value("XDG_CACHE_HOME").map(PathBuf::from);
+        let own = own.filter(|path| path.is_absolute());
+        let caches = own.or_else(|| Some(self.home()?.join(".cache")));
+        Some(caches?.join("fastness/mcp"))
+    }
+
+    /// The same without the variables that are about us, but those that say where things are.
+    fn without_ours(&self) -> Self {
+        let is_other =
+            |name: &str| !name.starts_with("FASTNESS_") || KEPT_FOR_DOCTOR.contains(&name);
+        let variables = self.variables.iter();
+        let kept = variables.filter(|(name, _)| is_other(name));
+        Self {
+            variables: kept
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            current_dir: self.current_dir.clone(),
+        }
+    }
+
     /// Everything that is set.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
         let variables = self.variables.iter();
@@ -123,9 +159,59 @@ impl Settings {
     /// # Errors
     /// If a value cannot be used; the error says which and what to do.
     pub(crate) fn resolve(cli: &Cli, environment: Environment) -> anyhow::Result<Self> {
-        let common = cli.command.common();
         let file = ConfigFile::read(&environment)?;
-        let limits = limits(cli, &environment, &file)?;
+        Self::resolve_with(cli, environment, &file)
+    }
+
+    /// The same for `doctor`: what cannot be used is left out and noted, so that the rest can be looked at.
+    ///
+    /// # Errors
+    /// If nothing can be made of it.
+    pub(crate) fn for_doctor(cli: &Cli, environment: Environment) -> anyhow::Result<Self> {
+        let mut problems: Vec<Problem> = Vec::new();
+        let mut note = |error: &anyhow::Error| {
+            let problem = Problem {
+                sentence: format!("{error:#}"),
+                advice: hint_of(error),
+            };
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        };
+        let read = ConfigFile::read(&environment);
+        let read = read.inspect_err(&mut note).ok();
+        let bare = environment.without_ours();
+        let mut last = None;
+        for (environment, file) in [
+            (&environment, read.as_ref()),
+            (&environment, None),
+            (&bare, read.as_ref()),
+            (&bare, None),
+        ] {
+            let file = file.cloned().unwrap_or_default();
+            match Self::resolve_with(cli, environment.clone(), &file) {
+                Ok(settings) => {
+                    return Ok(Self {
+                        problems,
+                        ..settings
+                    });
+                }
+                Err(error) => {
+                    note(&error);
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("nothing can be used")))
+    }
+
+    fn resolve_with(
+        cli: &Cli,
+        environment: Environment,
+        file: &ConfigFile,
+    ) -> anyhow::Result<Self> {
+        let common = cli.command.common();
+        let limits = limits(cli, &environment, file)?;
         // There is one store so far; this only refuses others.
         let Store::File = store(&cli.command, &environment)?;
         let cwd = match &common.cwd {
@@ -139,13 +225,13 @@ impl Settings {
                 is_model_named: common.model.is_some()
                     || environment.value("FASTNESS_MODEL").is_some(),
                 addresses: models::addresses(&environment),
-                ..operator(&data_dir, &environment, &file)
+                ..operator(&data_dir, &environment, file)
             },
             data_dir,
             cwd,
             is_cwd_given: common.cwd.is_some(),
             model_flag: common.model.clone(),
-            model: models::resolve(common.model.as_deref(), &environment, &file, &limits)?,
+            model: models::resolve(common.model.as_deref(), &environment, file, &limits)?,
             limits,
             is_greeting: is_greeting(&environment)?,
             log: log(&cli.command, &environment)?,
@@ -153,9 +239,10 @@ impl Settings {
             unix: listening.unix,
             tls: listening.tls,
             server: cli.command.server().cloned().unwrap_or_default(),
-            network: network::resolve(&environment, &file)?,
-            sandbox: sandbox::resolve(&environment, &file)?,
+            network: network::resolve(&environment, file)?,
+            sandbox: sandbox::resolve(&environment, file)?,
             environment,
+            problems: Vec::new(),
         })
     }
 
@@ -297,9 +384,10 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
         Command::Serve(_) => LevelFilter::INFO,
         // Its screen is the terminal that the log would be written to.
         Command::Chat(_) => LevelFilter::OFF,
+        // What its one turn fails with is printed as its error.
+        Command::Ask(_) => LevelFilter::ERROR,
         Command::Acp(_)
         | Command::Approve(_)
-        | Command::Ask(_)
         | Command::Completions(_)
         | Command::Doctor(_)
         | Command::Fetch(_)

@@ -1,6 +1,6 @@
 //! `fastness token`: identities for other clients.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -9,7 +9,8 @@ use domain::clock::Timestamp;
 
 use crate::args::{TokenAction, TokenArgs};
 use crate::engine;
-use crate::render::{Exit, Palette};
+use crate::render::{self, Exit, Palette};
+use crate::sessions::find;
 use crate::settings::Settings;
 
 /// Creates, lists or revokes named tokens in the data directory. A running server sees it at once.
@@ -18,7 +19,7 @@ use crate::settings::Settings;
 /// If the tokens cannot be read or written.
 pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
     // Makes the data directory, private as it must be.
-    engine::open_store(settings)?;
+    let store = engine::open_store(settings)?;
     let tokens = NamedTokens::of(&settings.data_dir);
     let now = Timestamp::now();
     match &args.action {
@@ -28,19 +29,30 @@ pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> anyhow::Result<ExitC
             session,
             expires,
         } => {
+            let session = session.as_deref();
+            let session = session.map(|text| match text.parse() {
+                Ok(id) => Ok(id),
+                Err(_) => find::session(Some(&store), text).map(|(_, id)| id),
+            });
             let new = NewToken {
                 name: name.clone(),
                 scope: *scope,
-                session: *session,
+                session: session.transpose()?,
                 expires_at: expires.map(|time| now.0 + time.as_secs_f64()),
             };
             let (_, secret) = tokens.create(new, now).context("the token was not made")?;
-            writeln!(stdout(), "{}", secret.reveal())?;
+            let mut out = render::stdout();
+            let printed = writeln!(out, "{}", secret.reveal()).and_then(|()| out.flush());
+            if let Err(error) = printed {
+                // Nobody knows the secret, so nobody can use the token.
+                tokens.revoke(name).ok();
+                return Err(error.into());
+            }
         }
         TokenAction::List => {
             let all = tokens.all().context("the tokens cannot be read")?;
             let table = table(&all, now, Palette::stdout(&settings.environment));
-            stdout().write_all(table.as_bytes())?;
+            render::stdout().write_all(table.as_bytes())?;
         }
         TokenAction::Revoke { name } => {
             tokens
@@ -54,7 +66,7 @@ pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> anyhow::Result<ExitC
 /// The tokens as an aligned table.
 fn table(tokens: &[NamedToken], now: Timestamp, palette: Palette) -> String {
     if tokens.is_empty() {
-        return "no named tokens; `fastness token create NAME` makes one\n".to_owned();
+        return render::advise("no named tokens; `fastness token create NAME` makes one\n");
     }
     let name_width = tokens
         .iter()

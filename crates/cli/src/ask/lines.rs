@@ -7,7 +7,13 @@ use serde_json::{Value, json};
 pub(super) fn of(update: &Update) -> Option<Value> {
     match update {
         Update::Text { greeting: true, .. } | Update::Turn(_) | Update::Other { .. } => None,
-        Update::Text { text, .. } => Some(json!({"type": "text", "text": text})),
+        Update::Text { text, message, .. } => {
+            let mut line = json!({"type": "text", "text": text});
+            if let Some(message) = message {
+                line["messageId"] = json!(message);
+            }
+            Some(line)
+        }
         Update::Thought { text } => Some(json!({"type": "thought", "text": text})),
         Update::ToolCall(call) => Some(tool("tool", call)),
         Update::ToolUpdate(call) => Some(tool("tool_update", call)),
@@ -23,6 +29,7 @@ fn tool(kind: &str, call: &ToolCall) -> Value {
         ("title", &call.title),
         ("status", &call.status),
         ("outcome", &call.outcome),
+        ("reason", &call.denial),
     ] {
         if let Some(value) = value {
             line[key] = json!(value);

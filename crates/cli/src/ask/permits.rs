@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use agent::permissions::{Call, Rule, Ruled, Rules};
+use agent::permissions::{Call, Rule, Ruled, Rules, narrow_rules};
 use agent::settings::PermissionSettings;
 use client::ToolCall;
+use serde_json::Value;
 use tools::roots::Roots;
+use tools::touched::Touched;
 
 /// The rules of one `ask`.
 #[derive(Debug)]
@@ -33,13 +35,18 @@ impl Permits {
         self.allowed_by(&self.rules, call)
     }
 
-    /// The narrowest rule that would permit `call`, as it is written in a shell.
+    /// The narrowest rule that would permit `call`, as it is written in a shell; several for a command of
+    /// several parts.
     pub(super) fn rule_for(&self, call: &ToolCall) -> Option<String> {
         let tool = call.name.as_deref()?;
         let input = call.input.as_ref();
+        if let ("bash", Some(rules)) = (tool, self.rules_for_command(call)) {
+            let rules = rules.iter().map(|rule| quoted(&rule.to_string()));
+            return Some(rules.collect::<Vec<_>>().join(" --allow "));
+        }
         let text = |field: &str| input?.get(field)?.as_str().map(str::trim);
         let narrow = match tool {
-            "bash" => text("command").map(str::to_owned),
+            "bash" => None,
             "web_fetch" => text("url").and_then(|url| {
                 let (_, rest) = url.split_once("://")?;
                 let host = rest.split(['/', '?', '#', ':']).next()?;
@@ -61,12 +68,27 @@ impl Permits {
         Some(quoted(&found?.to_string()))
     }
 
+    /// The rules that a call of `bash` needs, if there are narrower ones than `bash`.
+    fn rules_for_command(&self, call: &ToolCall) -> Option<Vec<Rule>> {
+        let input = call.input.as_ref()?;
+        let touched = self.touched("bash", input);
+        narrow_rules(&Call {
+            tool: "bash",
+            input,
+            touched: touched.as_ref(),
+        })
+    }
+
+    fn touched(&self, tool: &str, input: &Value) -> Option<Touched> {
+        let path = tools::touched::path(tool, input);
+        path.map(|path| self.roots.touched(path))
+    }
+
     fn allowed_by(&self, rules: &Rules, call: &ToolCall) -> bool {
         let (Some(tool), Some(input)) = (call.name.as_deref(), &call.input) else {
             return false;
         };
-        let path = tools::touched::path(tool, input);
-        let touched = path.map(|path| self.roots.touched(path));
+        let touched = self.touched(tool, input);
         let ruled = rules.judge(&Call {
             tool,
             input,
@@ -136,7 +158,21 @@ mod tests {
         assert_eq!(run("make test"), "'bash(make test)'");
         assert_eq!(run("echo 'a b'"), r"'bash(echo '\''a b'\'')'");
         assert_eq!(run("make > y; rm x"), "bash", "no narrower one covers it");
-        assert_eq!(run("a\nb"), "bash");
+        assert_eq!(run("a\nb"), "'bash(a)' --allow 'bash(b)'");
+        assert_eq!(
+            run("cd src && make | tail -n 3"),
+            "'bash(cd src)' --allow 'bash(make)' --allow 'bash(tail -n 3)'"
+        );
+        assert_eq!(run("ls src/*.rs"), "'bash(ls src/*)'");
+        assert_eq!(run("ls $x"), "bash");
+        let cwd = place.path().to_str().unwrap();
+        let there =
+            |command: &str, cwd: &str| rule("bash", json!({"command": command, "cwd": cwd}));
+        assert_eq!(there("python3 a.py", cwd), "'bash(python3 a.py)'");
+        assert_eq!(
+            there("make", "sub dir"),
+            r"'bash(cd '\''sub dir'\'')' --allow 'bash(make)'"
+        );
         assert_eq!(
             rule("write", json!({"path": "src/a.rs"})),
             "'write(src/a.rs)'"
@@ -147,6 +183,37 @@ mod tests {
         );
         assert_eq!(rule("write", json!({})), "write");
         assert_eq!(rule("mcp__a__b", json!({"x": 1})), "mcp__a__b");
+    }
+
+    #[test]
+    fn d_04_the_sessions_own_directory_needs_no_rule() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("sub")).unwrap();
+        std::os::unix::fs::symlink("sub", place.path().join("link")).unwrap();
+        let own = place.path().to_str().unwrap();
+        let permits = Permits::new(&["bash(python3 *)".parse().unwrap()], place.path());
+        let is_covered = |cwd: &str| {
+            permits.cover(&ToolCall {
+                id: "c".to_owned(),
+                name: Some("bash".to_owned()),
+                input: Some(json!({"command": "python3 a.py", "cwd": cwd})),
+                ..ToolCall::default()
+            })
+        };
+        for cwd in [
+            own,
+            &format!("{own}/"),
+            &format!("{own}/sub/.."),
+            ".",
+            "./",
+            "sub/..",
+            "",
+        ] {
+            assert!(is_covered(cwd), "{cwd}");
+        }
+        for cwd in ["sub", "link", "..", "/", "sub/../..", &format!("{own}/sub")] {
+            assert!(!is_covered(cwd), "{cwd}");
+        }
     }
 
     #[test]

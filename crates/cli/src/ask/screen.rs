@@ -6,8 +6,10 @@ use std::time::Duration;
 use client::ToolCall;
 use serde_json::Value;
 
+use super::messages::Messages;
 use super::tally::Ending;
-use crate::render::{Failure, Palette, one_line, printable};
+use crate::render::{Failure, Palette, advise, exact_line, one_line};
+use crate::safe_text::TextFilter;
 
 /// Where things are printed.
 pub(super) struct Sinks {
@@ -72,10 +74,13 @@ pub(super) struct Screen {
     line: Line,
     /// What stdout ended with: nothing, a line break, or something else.
     last: Option<char>,
-    text: String,
+    /// The messages of the answer, in their order.
+    messages: Messages,
     text_bytes_max: u64,
     /// How often the spinner has moved; `None` while it is not there.
     spun: Option<usize>,
+    /// Makes text safe that comes in pieces.
+    filter: TextFilter,
 }
 
 /// What stands in the terminal's current line.
@@ -95,9 +100,10 @@ impl Screen {
             palette,
             line: Line::Empty,
             last: None,
-            text: String::new(),
+            messages: Messages::default(),
             text_bytes_max,
             spun: None,
+            filter: TextFilter::default(),
         }
     }
 
@@ -120,35 +126,56 @@ impl Screen {
         }
     }
 
-    /// A piece of the answer.
-    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
+    /// A piece of the answer, of the message with that id. Messages are set apart by an empty line.
+    pub(super) fn text(&mut self, message: Option<&str>, text: &str) -> io::Result<()> {
         let Some(last) = text.chars().next_back() else {
             return Ok(());
         };
         self.stop_spinning()?;
+        let between = self.messages.begin(message);
+        // One more byte than allowed is kept, so that the end can tell.
+        let room = self.text_bytes_max + 1;
+        self.messages.push(text, room);
         match self.sinks.audience.out {
-            Reader::Collected => {
-                // One more than allowed is kept, so that the end can tell.
-                if self.text.len() as u64 <= self.text_bytes_max {
-                    self.text.push_str(text);
-                }
-                return Ok(());
-            }
+            Reader::Collected => return Ok(()),
             Reader::Person => {
-                if self.line != Line::Text {
+                if self.line != Line::Text || !between.is_empty() {
                     self.end_line()?;
                 }
-                self.sinks.out.write_all(printable(text).as_bytes())?;
+                // Otherwise lines about tools stand in between.
+                if self.sinks.audience.err != Reader::Person {
+                    self.sinks.out.write_all(between.as_bytes())?;
+                }
+                let safe = self.filter.push(text);
+                self.sinks.out.write_all(safe.as_bytes())?;
                 self.line = if last == '\n' {
                     Line::Empty
                 } else {
                     Line::Text
                 };
             }
-            Reader::Program => self.sinks.out.write_all(text.as_bytes())?,
+            Reader::Program => {
+                self.sinks.out.write_all(between.as_bytes())?;
+                self.sinks.out.write_all(text.as_bytes())?;
+            }
         }
         self.last = Some(last);
         self.sinks.out.flush()
+    }
+
+    /// What comes next is another message, whether or not it has an id.
+    pub(super) fn end_message(&mut self) {
+        self.messages.end();
+    }
+
+    /// Whether the answer says anything.
+    pub(super) fn has_text(&self) -> bool {
+        self.messages.has_text()
+    }
+
+    /// The last message, if it is short enough to be repeated.
+    pub(super) fn last_message(&self) -> Option<&str> {
+        self.messages.last()
     }
 
     /// A piece of the thinking.
@@ -159,7 +186,8 @@ impl Screen {
         if self.line != Line::Thought {
             self.end_line()?;
         }
-        self.err(&self.palette.dim(&printable(text)))?;
+        let safe = self.filter.push(text);
+        self.err(&self.palette.dim(&safe))?;
         self.line = if text.ends_with('\n') {
             Line::Empty
         } else {
@@ -239,13 +267,14 @@ impl Screen {
             return Ok(());
         }
         self.end_line()?;
-        self.err(&self.palette.dim(&format!("{}\n", one_line(text))))
+        self.err(&self.palette.dim(&format!("{}\n", one_line(&advise(text)))))
     }
 
     /// Something that the server says; whoever reads stderr should know it.
     pub(super) fn notice(&mut self, text: &str) -> io::Result<()> {
         self.end_line()?;
-        self.err(&self.palette.dim(&format!("note: {}\n", one_line(text))))
+        let text = one_line(&advise(text));
+        self.err(&self.palette.dim(&format!("note: {text}\n")))
     }
 
     /// Ends the answer with a line break if it has none.
@@ -265,13 +294,18 @@ impl Screen {
         self.sinks.out.flush()
     }
 
-    /// The whole answer, when it was collected.
-    pub(super) fn collected(&self) -> Result<&str, Failure> {
-        if self.text.len() as u64 > self.text_bytes_max {
+    /// The whole answer.
+    pub(super) fn collected(&self) -> Result<String, Failure> {
+        if self.messages.bytes() > self.text_bytes_max {
             let sentence = format!("the answer is longer than {} bytes", self.text_bytes_max);
             return Err(Failure::new(sentence).hint("ask without --json to have it streamed"));
         }
-        Ok(&self.text)
+        Ok(self.messages.joined())
+    }
+
+    /// Its messages.
+    pub(super) fn messages(&self) -> &[String] {
+        self.messages.all()
     }
 
     /// Prints one JSON object as a line.
@@ -305,7 +339,7 @@ impl Screen {
 /// A call as a person reads it: always one line.
 fn title(call: &ToolCall) -> String {
     let title = call.title.as_deref().or(call.name.as_deref());
-    one_line(title.unwrap_or("a tool"))
+    exact_line(title.unwrap_or("a tool"))
 }
 
 #[cfg(test)]

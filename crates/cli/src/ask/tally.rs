@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use client::ToolCall;
 
-use crate::render::Failure;
+use crate::render::{Failure, one_line};
 
 /// Calls in flight that are remembered; a turn proposes a handful at a time.
 const OPEN_CALLS_MAX: usize = 1_024;
@@ -16,6 +16,8 @@ pub(super) struct Tally {
     denied: usize,
     /// The rule that would have permitted the first call that was denied, for the hint.
     wanted_rule: Option<String>,
+    /// Why the server denied the first call that it denied: a rule or a hook that `--allow` does not override.
+    server_reason: Option<String>,
     /// Calls that ended in any other way.
     others: usize,
 }
@@ -64,7 +66,12 @@ impl Tally {
         let (denial, rule) =
             open.map_or((Denial::None, None), |open| (open.denial, open.wanted_rule));
         match (ending, denial) {
-            (Ending::Denied, Denial::None | Denial::ByRules) | (_, Denial::ByRules) => {
+            (Ending::Denied, Denial::None) => {
+                self.denied += 1;
+                let reason = call.denial.clone().unwrap_or_default();
+                self.server_reason.get_or_insert(reason);
+            }
+            (_, Denial::ByRules) => {
                 self.denied += 1;
                 let rule = rule.or_else(|| call.name.clone());
                 self.wanted_rule = self.wanted_rule.take().or(rule);
@@ -107,11 +114,24 @@ impl Tally {
 
     /// What to say when that is so.
     pub(super) fn refusal(&self) -> Failure {
+        if let Some(reason) = &self.server_reason {
+            let reason = match one_line(reason) {
+                reason if reason.is_empty() => "the server's settings do not allow it".to_owned(),
+                reason => reason,
+            };
+            let hint = "--allow does not override hooks and rules that deny or ask; change them in config.toml or fastness.toml";
+            return Failure::refused(format!("every tool call was denied: {reason}")).hint(hint);
+        }
         let failure = Failure::refused("every tool call was denied, because no rule allows it");
         match &self.wanted_rule {
             Some(rule) => failure.hint(format!("permit it with --allow {rule}")),
             None => failure.hint("permit tools with --allow RULE"),
         }
+    }
+
+    /// Calls that have ended.
+    pub(super) fn count(&self) -> usize {
+        self.denied + self.others
     }
 
     fn deny(&mut self, call: &ToolCall, denial: Denial, rule: Option<&str>) {

@@ -9,7 +9,7 @@ use domain::Limits;
 use serde_json::{Value, json};
 
 use super::screen::{Audience, Reader, Screen, Sinks};
-use super::{Asking, Stop, Verdict, verdict};
+use super::{Asking, Facts, Stop, Verdict, verdict};
 use crate::args::{Cli, Command};
 use crate::render::{Exit, Palette, exit_of};
 use crate::settings::{Environment, Settings};
@@ -53,10 +53,13 @@ async fn json_is_one_object_with_session_text_stop_reason_and_usage() {
         server
     })
     .await;
-    assert_eq!(exit, Exit::Success);
-    let expected = json!({"sessionId": SESSION, "text": "hi", "stopReason": "max_tokens",
-        "usage": {"inputTokens": 1}});
-    assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), expected);
+    assert_eq!(exit, Exit::Failure);
+    let expected = json!({"sessionId": SESSION, "text": "hi", "messages": ["hi"],
+        "stopReason": "max_tokens", "usage": {"inputTokens": 1}});
+    let mut object = serde_json::from_str::<Value>(&out).unwrap();
+    let error = object.as_object_mut().unwrap().remove("error").unwrap();
+    assert_eq!(error["kind"], "max_tokens");
+    assert_eq!(object, expected);
     assert_eq!(out.lines().count(), 1);
 }
 
@@ -79,6 +82,7 @@ async fn a_tool_that_no_rule_allows_is_denied_and_if_all_are_the_exit_code_is_3(
                     "status": status, "rawOutput": {"status": outcome}}),
                 )
                 .await;
+            server.say("so it is").await;
             server
                 .reply(&prompt, json!({"stopReason": "end_turn"}))
                 .await;
@@ -166,6 +170,12 @@ async fn a_session_that_is_busy_is_left_alone() {
 
 #[test]
 fn exit_codes_follow_from_how_the_turn_ended() {
+    let facts = |is_all_denied, has_text| Facts {
+        is_all_denied,
+        has_text,
+    };
+    let empty = verdict(None, "end_turn", facts(false, false));
+    assert_eq!(empty, Verdict::Empty);
     for (stop, reason, is_all_denied, expected) in [
         (None, "end_turn", false, Verdict::Good),
         (None, "end_turn", true, Verdict::AllDenied),
@@ -188,7 +198,11 @@ fn exit_codes_follow_from_how_the_turn_ended() {
             Verdict::Unheard,
         ),
     ] {
-        assert_eq!(verdict(stop, reason, is_all_denied), expected, "{reason}");
+        assert_eq!(
+            verdict(stop, reason, facts(is_all_denied, true)),
+            expected,
+            "{reason}"
+        );
     }
 }
 
@@ -230,7 +244,7 @@ async fn check<F: Future<Output = Server>>(
         let mut asking = Asking::begin(&client, &args, &settings, &args.prompt).await?;
         // Tests run without a person, whatever terminal they were started from.
         asking.keyboard = None;
-        asking.follow(&mut screen).await
+        asking.tell(&mut screen).await
     };
     let serving = async {
         let mut server = Server(there);

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::diff;
 use super::text::{Line, Style};
-use crate::render::one_line;
+use crate::safe_text::{exact, exact_line};
 
 /// Calls that are remembered while they run.
 const OPEN_MAX: usize = 64;
@@ -136,7 +136,7 @@ impl Calls {
             .and_then(|input| input["command"].as_str());
         let command = command.filter(|command| command.lines().count() > 1);
         for line in command.into_iter().flat_map(str::lines) {
-            lines.push(Line::of(Style::Code, &format!("  {line}")).hanging(4));
+            lines.push(Line::of(Style::Code, &format!("  {}", exact(line))).hanging(4));
         }
         lines.extend(changed_lines(&shown, DIFF_LINES_MAX));
         if let Some(open) = open {
@@ -241,7 +241,7 @@ impl Calls {
 /// A call as a person reads it: always one line.
 pub(super) fn title(call: &ToolCall) -> String {
     let title = call.title.as_deref().or(call.name.as_deref());
-    one_line(title.unwrap_or("a tool"))
+    exact_line(title.unwrap_or("a tool"))
 }
 
 /// The last lines of a result, and how many there are before them.
@@ -264,7 +264,10 @@ fn changed_lines(changes: &[Changed], lines_max: usize) -> Vec<Line> {
         let left = of_file.len().saturating_sub(lines_max);
         // Of one file the title says which.
         if changes.len() > 1 {
-            lines.push(Line::of(Style::Dim, &format!("  {}", change.path)));
+            lines.push(Line::of(
+                Style::Dim,
+                &format!("  {}", exact_line(&change.path)),
+            ));
         }
         let shown = of_file.into_iter().take(lines_max);
         lines.extend(shown.map(|line| line.set_in(2)));

@@ -21,6 +21,8 @@ pub(super) const KEYS: &[(&str, &str)] = &[
     ("Alt-Enter, Ctrl-J", "a line break"),
     ("Tab", "complete a /command or an @file"),
     ("Up, Down", "what you wrote before"),
+    ("an arrow, a key", "choose an answer; Enter confirms it"),
+    ("Escape", "take the choice back, or stop the turn"),
     ("Ctrl-C", "stop the turn; twice leaves"),
     ("Ctrl-O", "unfold the last tool call"),
     ("Ctrl-L", "draw the screen anew"),

@@ -1,6 +1,7 @@
 //! What changes in a file, as lines that are added and removed with a few that stay around them.
 
 use super::text::{Line, Style};
+use crate::safe_text::exact;
 
 /// Lines that stay, shown around a change.
 const CONTEXT: usize = 2;
@@ -38,7 +39,7 @@ pub(super) fn lines(old: &str, new: &str) -> Vec<Line> {
             Change::Removed(text) => ('-', Style::Removed, text),
             Change::Added(text) => ('+', Style::Added, text),
         };
-        lines.push(Line::of(style, &format!("{mark} {text}")).hanging(2));
+        lines.push(Line::of(style, &format!("{mark} {}", exact(text))).hanging(2));
     }
     lines
 }

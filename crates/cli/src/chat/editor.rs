@@ -111,17 +111,22 @@ impl Editor {
         let mut cursor = (0, 0);
         let mut start = 0;
         for text in self.text.split('\n') {
-            let (mut row, mut columns, mut at) = (String::new(), 0, start);
+            let (mut row, mut columns, mut at) = (Line::default(), 0, start);
             for c in text.chars() {
-                let wide = Line::of(Style::Plain, c.encode_utf8(&mut [0; 4])).width();
+                let mut bytes = [0; 4];
+                let c_text = c.encode_utf8(&mut bytes);
+                let count = row.len();
+                row.push(Style::Plain, c_text);
+                let mut wide = row.after(count).width();
                 if columns + wide > room {
+                    row.truncate(count);
                     rows.push(std::mem::take(&mut row));
-                    columns = 0;
+                    row.push(Style::Plain, c_text);
+                    (columns, wide) = (0, row.width());
                 }
                 if at == self.cursor {
                     cursor = (rows.len(), columns);
                 }
-                row.push(c);
                 columns += wide;
                 at += c.len_utf8();
             }
@@ -140,7 +145,7 @@ impl Editor {
         let prompt = |index: usize| Line::of(Style::Accent, PROMPT[index.min(1)]);
         Shown {
             rows: shown
-                .map(|(index, row)| prompt(index).with(Style::Plain, row))
+                .map(|(index, row)| prompt(index).joined(row))
                 .collect(),
             cursor: (cursor.0 - first, cursor.1 + PROMPT[0].chars().count()),
         }

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use client::LinkState;
-use domain::PromptId;
+use domain::{EventSeq, PromptId};
 use tokio::time::Instant;
 
 use super::asking::Asking;
@@ -26,6 +26,8 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 pub(super) const SPIN_EVERY: Duration = Duration::from_millis(120);
 /// Lines of an earlier conversation that are shown when it is taken up again.
 const REPLAYED_LINES_MAX: usize = 200;
+/// Prompts that are shown as waiting: more than a server queues, with those that it does not know yet.
+const WAITING_MAX: usize = 64;
 /// How long a hint stands.
 const HINT_TIME: Duration = Duration::from_secs(2);
 
@@ -37,8 +39,8 @@ pub(super) struct Face {
     pub(super) asking: Asking,
     pub(super) menu: Menu,
     canvas: Canvas,
-    /// Prompts that wait behind a turn.
-    pub(super) queued: VecDeque<(PromptId, String)>,
+    /// Prompts that wait behind a turn: ours, and those of other clients.
+    pub(super) queued: VecDeque<Waiting>,
     /// Whether a turn runs, and since when.
     pub(super) running: Option<Instant>,
     pub(super) link: Link,
@@ -48,6 +50,17 @@ pub(super) struct Face {
     is_replaying: bool,
     /// From when on the spinner turns.
     began: Instant,
+}
+
+/// A prompt that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// The event that says so, once the server has said it.
+    pub(super) seq: Option<EventSeq>,
+    pub(super) prompt: Option<PromptId>,
+    pub(super) text: String,
+    /// Whether it was sent from here: then the server does not repeat it when its turn begins.
+    pub(super) is_own: bool,
 }
 
 /// How the connection stands, as far as the person must know.
@@ -139,6 +152,7 @@ impl Face {
         if left > 0 {
             lines.drain(..left);
             let earlier = format!("… {left} earlier lines; `fastness sessions show` has them");
+            let earlier = crate::render::advise(&earlier);
             lines.insert(0, Line::of(Style::Dim, &earlier));
         }
         let live = self.live(now);
@@ -171,20 +185,30 @@ impl Face {
         None
     }
 
-    /// The turn of a prompt that waited has begun: it stands where it belongs.
-    pub(super) fn show_queued(&mut self, prompt: Option<&PromptId>) {
-        if let Some(text) = prompt.and_then(|prompt| self.take_queued(prompt)) {
-            self.transcript.prompt(&text);
+    /// A prompt waits, or the server confirms that one of ours does.
+    pub(super) fn wait(&mut self, waiting: Waiting) {
+        let mut known = self.queued.iter_mut();
+        let is_it = |one: &&mut Waiting| one.prompt.is_some() && one.prompt == waiting.prompt;
+        if let Some(one) = known.find(is_it) {
+            one.seq = waiting.seq;
+        } else if self.queued.len() < WAITING_MAX {
+            self.queued.push_back(waiting);
         }
     }
 
-    /// A prompt that waited waits no longer.
-    pub(super) fn take_queued(&mut self, prompt: &PromptId) -> Option<String> {
-        let at = self
-            .queued
-            .iter()
-            .position(|(queued, _)| queued == prompt)?;
-        self.queued.remove(at).map(|(_, text)| text)
+    /// A prompt that waited waits no longer; it is named by its event or by its client.
+    pub(super) fn take_queued(
+        &mut self,
+        seq: Option<EventSeq>,
+        prompt: Option<&PromptId>,
+    ) -> Option<Waiting> {
+        let is_it = |one: &Waiting| {
+            let same_seq = seq.is_some() && one.seq == seq;
+            let same_prompt = prompt.is_some() && one.prompt.as_ref() == prompt;
+            same_seq || same_prompt
+        };
+        let at = self.queued.iter().position(is_it)?;
+        self.queued.remove(at)
     }
 
     /// Shows a few words for a moment.
@@ -242,11 +266,12 @@ impl Face {
         }
         let spinner = self.spinner(now);
         let mut above = self.transcript.live(width, spinner, now);
-        for (_, text) in &self.queued {
-            let text = one_line(text);
+        for waiting in &self.queued {
+            let text = one_line(&waiting.text);
             above.push(Line::of(Style::Dim, "⧗ ").with(Style::Dim, &text));
         }
-        above.extend(self.asking.live(now).iter().flat_map(|line| {
+        let asking = self.asking.live(self.editor.is_empty(), now);
+        above.extend(asking.iter().flat_map(|line| {
             let rows = line.rows(width.saturating_sub(1).max(1));
             rows.into_iter().map(|row| row.line)
         }));

@@ -83,8 +83,9 @@ pub(super) fn servers(face: &mut Face, project: &Project) {
     for notice in project.notices() {
         face.transcript.warn(&notice);
     }
-    face.transcript
-        .note("`fastness mcp list` starts them and shows their tools");
+    face.transcript.note(&crate::render::advise(
+        "`fastness mcp list` starts them and shows their tools",
+    ));
 }
 
 fn entry(face: &mut Face, name: &str, what: &str) {

@@ -8,7 +8,8 @@ use domain::SessionId;
 use tokio::sync::mpsc;
 
 use super::jobs::{self, Done, Wanted};
-use crate::render::{Exit, one_line, printable};
+use crate::render::{Exit, one_line};
+use crate::safe_text::TextFilter;
 use crate::settings::Settings;
 
 /// Answers each line of stdin until it ends.
@@ -63,16 +64,18 @@ async fn answer(client: &Client, session: SessionId, text: &str) -> anyhow::Resu
     let is_terminal = io::stdout().is_terminal();
     let mut turn = client.prompt(session, text).await?;
     let mut last = None;
+    let mut filter = TextFilter::default();
     let mut is_good = true;
     while let Some(event) = turn.next().await {
         match event {
             Ok(PromptEvent::Update(Update::Text {
                 text,
                 greeting: false,
+                ..
             })) => {
                 last = text.chars().next_back().or(last);
                 let text = match is_terminal {
-                    true => printable(&text),
+                    true => filter.push(&text),
                     false => text,
                 };
                 let mut out = io::stdout().lock();
@@ -83,6 +86,7 @@ async fn answer(client: &Client, session: SessionId, text: &str) -> anyhow::Resu
             Ok(PromptEvent::Ask(ask)) => {
                 let what = ask.call.title.as_deref().unwrap_or("a tool");
                 note(&format!("denied, as nobody can be asked: {what}"));
+                ask.cancel();
             }
             Ok(PromptEvent::Ended(end)) => {
                 is_good = end.stop_reason != "cancelled" && end.stop_reason != "refusal";

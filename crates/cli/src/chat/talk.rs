@@ -2,24 +2,25 @@
 //! connection stands, one thing at a time.
 //!
 //! [`Talk::step`] is all that it waits for; [`pressing`] is what keys do, [`entering`] how sessions
-//! are entered. What takes an answer of the server is a [`Job`], so that
+//! are entered, [`turns`] how turns end. What takes an answer of the server is a [`Job`], so that
 //! the session goes on being read meanwhile.
 
 mod entering;
 mod pressing;
+mod turns;
 
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use client::{Client, ClientError, LinkState, PromptEnd, Update, Watch, WatchEvent};
+use client::{Client, LinkState, Update, Watch, WatchEvent};
 use domain::{EventSeq, PromptId, SessionId};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
-use wire::acp::{TurnNotice, TurnState};
 
+use self::turns::Turns;
 use super::complete::Menu;
 use super::face::{Face, SPIN_EVERY};
 use super::jobs::{self, Done, Job, Wanted};
@@ -51,6 +52,7 @@ pub(super) struct Talk<'a> {
     job: Option<Job<'a>>,
     /// Prompts of ours that have no answer yet.
     sent: Vec<PromptId>,
+    turns: Turns,
     /// When Ctrl-C was pressed.
     interrupted: Option<Instant>,
     files: Vec<String>,
@@ -74,6 +76,7 @@ struct Signals {
 }
 
 /// What to react to.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Step {
     Event(Option<WatchEvent>),
     Typed(Option<Vec<u8>>),
@@ -92,9 +95,6 @@ enum Flow {
     On,
     Over,
 }
-
-/// Turns that can be undone one after the other; older ones by their number elsewhere.
-const TURNS_MAX: usize = 1_000;
 
 impl<'a> Talk<'a> {
     /// Takes the terminal.
@@ -125,6 +125,7 @@ impl<'a> Talk<'a> {
             seat: None,
             job: None,
             sent: Vec::new(),
+            turns: Turns::default(),
             interrupted: None,
             files: Vec::new(),
             drawn: Instant::now(),
@@ -148,7 +149,8 @@ impl<'a> Talk<'a> {
         };
         let words = match &self.seat {
             Some(seat) if !self.face.is_entering() => {
-                format!("continue with: fastness chat --resume {}", seat.session)
+                let resume = format!("fastness chat --resume {}", seat.session);
+                format!("continue with: {}", crate::render::advice::command(&resume))
             }
             Some(_) | None => String::new(),
         };
@@ -193,7 +195,7 @@ impl<'a> Talk<'a> {
             }
             Step::Resized => self.face.resize(Terminal::size(), now)?,
             Step::Withdrawn => {
-                self.face.asking.withdraw();
+                self.face.asking.withdraw(now);
                 self.face.transcript.answered(now);
                 self.face.hint("answered elsewhere", now);
             }
@@ -247,8 +249,12 @@ impl<'a> Talk<'a> {
                 ..
             } => self.turn(&notice, now),
             WatchEvent::Update { update, raw } => {
+                self.turns.heard(&update);
                 if let Update::Other { kind } = &update {
                     self.face.status.update(kind, &raw);
+                    if kind == "queue" {
+                        self.queue_changed(&raw);
+                    }
                     // What is being written may be the beginning of a command that is new.
                     if kind == "available_commands_update" {
                         self.face.menu = Menu::default();
@@ -267,49 +273,6 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn turn(&mut self, notice: &TurnNotice, now: Instant) {
-        match notice.state {
-            TurnState::Running | TurnState::Waiting => {
-                self.face.running.get_or_insert(now);
-                let turns = self.seat.as_mut().map(|seat| &mut seat.turns);
-                if let (Some(turns), TurnState::Running) = (turns, notice.state)
-                    && turns.len() < TURNS_MAX
-                {
-                    turns.push(notice.seq);
-                }
-                self.face.show_queued(notice.prompt_id.as_ref());
-            }
-            TurnState::Idle => {
-                self.face.running = None;
-                self.face.transcript.turn_ended();
-            }
-        }
-    }
-
-    fn ended(&mut self, prompt: &PromptId, end: Result<PromptEnd, ClientError>) {
-        self.sent.retain(|sent| sent != prompt);
-        if self.sent.is_empty() {
-            self.face.running = None;
-        }
-        let dropped = self.face.take_queued(prompt);
-        self.face.transcript.turn_ended();
-        match (dropped, end) {
-            (Some(text), _) => {
-                let text = crate::render::one_line(&text);
-                self.face.transcript.warn(&format!("not sent: {text}"));
-            }
-            (None, Ok(end)) => match end.stop_reason.as_str() {
-                "end_turn" => {}
-                "cancelled" => self.face.transcript.failed("cancelled"),
-                reason => self
-                    .face
-                    .transcript
-                    .warn(&format!("the answer was cut: {reason}")),
-            },
-            (None, Err(error)) => self.face.transcript.failed(&told(&error)),
-        }
-    }
-
     /// Why the connection is gone.
     async fn lost(&self) -> anyhow::Error {
         let session = self.seat.as_ref().map(|seat| seat.session);
@@ -321,22 +284,6 @@ impl<'a> Talk<'a> {
             Err(error) => error.into(),
             Ok(()) => io::Error::other("the connection ended").into(),
         }
-    }
-}
-
-/// An error as the person reads it: the server's sentence without the numbers around it.
-fn told(error: &ClientError) -> String {
-    match error {
-        ClientError::Refused { message, data, .. } => match data["kind"].as_str() {
-            Some("interrupted") => "interrupted: the server that ran this turn is gone".to_owned(),
-            Some(_) | None => message.clone(),
-        },
-        ClientError::Connect(_)
-        | ClientError::Timeout { .. }
-        | ClientError::Lost { .. }
-        | ClientError::BadAnswer { .. }
-        | ClientError::StillAnswering { .. }
-        | ClientError::TooManyWaiting { .. } => error.to_string(),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Text as the terminal gets it: lines of styled pieces, wrapped to a width.
 //!
-//! What a model, a tool or a file says enters a [`Line`] only through [`Line::push`], which takes out
-//! whatever a terminal would act on. Escape sequences are written by [`Line::painted`] and by the
+//! What a model, a tool or a file says enters a [`Line`] only through [`Line::push`], which leaves out
+//! what a terminal would act on and shows hidden characters by their number (see [`TextFilter`]). Escape sequences are written by [`Line::painted`] and by the
 //! canvas, and by nobody else.
 
 use std::ops::Range;
 
 use unicode_width::UnicodeWidthChar as _;
+
+use crate::safe_text::TextFilter;
 
 /// Spaces that a tab stands for.
 const TAB: &str = "    ";
@@ -31,6 +33,8 @@ pub(super) enum Style {
     Bad,
     Warning,
     Accent,
+    /// The option that Enter confirms.
+    Chosen,
 }
 
 impl Style {
@@ -50,6 +54,7 @@ impl Style {
             Self::Removed | Self::Bad => "31",
             Self::Warning => "33;1",
             Self::Accent => "34;1",
+            Self::Chosen => "7",
         }
     }
 }
@@ -96,21 +101,27 @@ impl Line {
         self
     }
 
+    /// The same with all of `other` at its end.
+    pub(super) fn joined(mut self, other: &Self) -> Self {
+        self.cells.extend(&other.cells);
+        self
+    }
+
     /// The same, its later rows set in by `columns`.
     pub(super) fn hanging(mut self, columns: usize) -> Self {
         self.indent = columns;
         self
     }
 
-    /// Adds text at the end. Line breaks become spaces, tabs become several; control characters, and
-    /// those that turn the direction of writing, are left out.
+    /// Adds text at the end. Line breaks become spaces, tabs become several; control characters are left
+    /// out, and hidden ones are shown by their number.
     pub(super) fn push(&mut self, style: Style, text: &str) {
-        for c in text.chars() {
+        let before = self.cells.last().map(|cell| cell.c);
+        for c in TextFilter::after(before).push(text).chars() {
             match c {
                 '\t' => self.cells.extend(TAB.chars().map(|c| cell(c, style))),
                 '\n' => self.cells.push(cell(' ', style)),
-                c if is_harmless(c) => self.cells.push(cell(c, style)),
-                _ => {}
+                c => self.cells.push(cell(c, style)),
             }
         }
     }
@@ -129,6 +140,11 @@ impl Line {
         let mut line = Self::of(Style::Plain, &" ".repeat(columns));
         line.cells.extend(&self.cells);
         line.hanging(self.indent + columns)
+    }
+
+    /// Leaves only its first `count` characters.
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.cells.truncate(count);
     }
 
     /// The columns that it takes in one row.
@@ -252,12 +268,6 @@ fn cell(c: char, style: Style) -> Cell {
     Cell { c, style, width }
 }
 
-/// Whether a terminal only shows it.
-fn is_harmless(c: char) -> bool {
-    let turns_direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !turns_direction
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Line, Paint, Style};
@@ -294,7 +304,7 @@ mod tests {
     fn nothing_that_a_terminal_acts_on_gets_through() {
         let hostile = "a\x1b[2Jb\x07c\u{9b}1Ad\re\u{202e}f\n\tg";
         let line = Line::of(Style::Plain, hostile);
-        assert_eq!(line.plain(), "a[2Jbc1Adef     g");
+        assert_eq!(line.plain(), "a[2Jbc1Ade<U+202E>f     g");
         assert_eq!(line.painted(Paint::Bare), line.plain());
     }
 

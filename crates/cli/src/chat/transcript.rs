@@ -56,6 +56,7 @@ impl Transcript {
             Update::Text {
                 greeting: true,
                 text,
+                ..
             } => self.note(text.trim()),
             Update::Text { text, .. } => self.text(&text),
             Update::Thought { text } => self.thought(&text),

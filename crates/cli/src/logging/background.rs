@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::safe_text::without_hidden;
+
 /// Lines that may wait: a few seconds of a busy server, and little memory.
 const LINES_MAX: usize = 1_024;
 
@@ -20,6 +22,15 @@ const FLUSH_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// How often that is looked at.
 const FLUSH_LOOK: Duration = Duration::from_millis(1);
+
+/// Who reads the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readers {
+    /// Those at a terminal: hidden characters are shown by their number.
+    People,
+    /// Whatever reads a pipe or a file, byte for byte.
+    Programs,
+}
 
 /// Where lines are handed over.
 #[derive(Clone)]
@@ -35,7 +46,7 @@ pub(crate) struct Flush {
 }
 
 /// Starts the thread; without one, lines go nowhere.
-pub(super) fn start() -> (Lines, Flush) {
+pub(super) fn start(readers: Readers) -> (Lines, Flush) {
     let (queue, waiting) = sync_channel(LINES_MAX);
     let dropped = Arc::new(AtomicU64::new(0));
     let lines = Lines {
@@ -44,20 +55,26 @@ pub(super) fn start() -> (Lines, Flush) {
     };
     let thread = std::thread::Builder::new()
         .name("log".to_owned())
-        .spawn(move || write_all(&waiting, &dropped))
+        .spawn(move || write_all(&waiting, &dropped, readers))
         .ok();
     let queue = Some(queue);
     (lines, Flush { queue, thread })
 }
 
-fn write_all(waiting: &Receiver<Vec<u8>>, dropped: &AtomicU64) {
+fn write_all(waiting: &Receiver<Vec<u8>>, dropped: &AtomicU64, readers: Readers) {
     while let Ok(line) = waiting.recv() {
         // An empty line asks to stop: those who log hold the queue open for ever.
         if line.is_empty() {
             return;
         }
         // A log that cannot be written is nobody's concern but the reader's.
-        let _ = stderr().write_all(&line);
+        let _ = match readers {
+            Readers::Programs => stderr().write_all(&line),
+            Readers::People => {
+                let line = without_hidden(&String::from_utf8_lossy(&line));
+                stderr().write_all(line.as_bytes())
+            }
+        };
         let lost = dropped.swap(0, Ordering::Relaxed);
         if lost > 0 {
             let _ = writeln!(

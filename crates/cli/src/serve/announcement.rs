@@ -7,30 +7,100 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
 
+/// The file whose lock says that a server runs; it holds the server's process id.
+const LOCK: &str = "server.lock";
 /// `server.json` is a few words; anything longer was not written by us.
 const BYTES_MAX: u64 = 4 * 1024;
+
+/// How long a lock that another process holds is tried for: one that only looks whether a server runs holds it
+/// for a moment.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// How often it is tried.
+const LOCK_EVERY: Duration = Duration::from_millis(50);
+
+/// The right to be the server of a data directory. Held while the server runs.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// None where the file system has no locks.
+    _lock: Option<File>,
+}
+
+/// Another server has the data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Its process, if it has said so yet.
+    pub(crate) pid: Option<u32>,
+    /// Where it listens, if it has said so yet.
+    pub(crate) url: Option<String>,
+}
+
+impl Claim {
+    /// Claims `data_dir` for this process.
+    ///
+    /// # Errors
+    /// If another server runs on it.
+    pub(crate) async fn take(data_dir: &Path) -> Result<Self, Taken> {
+        let until = Instant::now() + LOCK_WAIT;
+        loop {
+            match Self::try_take(data_dir) {
+                Ok(lock) => return Ok(Self { _lock: Some(lock) }),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    tracing::warn!(%error, "a second server on this data directory would not be noticed");
+                    return Ok(Self { _lock: None });
+                }
+                Err(_) if Instant::now() >= until => return Err(Taken::read(data_dir)),
+                Err(_) => sleep(LOCK_EVERY).await,
+            }
+        }
+    }
+
+    fn try_take(data_dir: &Path) -> io::Result<File> {
+        let mut lock = private_file(&data_dir.join(LOCK))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        lock.set_len(0)?;
+        writeln!(lock, "{}", std::process::id())?;
+        Ok(lock)
+    }
+}
+
+impl Taken {
+    fn read(data_dir: &Path) -> Self {
+        let pid = read(&data_dir.join(LOCK)).and_then(|text| text.trim().parse().ok());
+        let url = announced(data_dir, "url");
+        Self { pid, url }
+    }
+}
 
 /// The file while the server runs. Removed when dropped.
 pub(crate) struct Announcement {
     path: PathBuf,
-    /// Held while the file is ours; a second server on the same data directory stays unannounced.
-    _lock: File,
+    /// Held while the file is ours.
+    _claim: Claim,
 }
 
 impl Announcement {
-    /// Tells other commands where this server is, if no other server has told them.
-    pub(crate) fn publish(data_dir: &Path, url: &str, unix: Option<&Path>) -> Option<Self> {
-        let announced = Self::try_publish(data_dir, url, unix);
+    /// Tells other commands where this server is.
+    pub(crate) fn publish(
+        claim: Claim,
+        data_dir: &Path,
+        url: &str,
+        unix: Option<&Path>,
+    ) -> Option<Self> {
+        let announced = Self::try_publish(claim, data_dir, url, unix);
         if let Err(error) = &announced {
             tracing::warn!(%error, "not announced: other commands will not find this server by themselves");
         }
         announced.ok()
     }
 
-    fn try_publish(data_dir: &Path, url: &str, unix: Option<&Path>) -> io::Result<Self> {
-        let lock = private_file(&data_dir.join("server.lock"))?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    fn try_publish(
+        claim: Claim,
+        data_dir: &Path,
+        url: &str,
+        unix: Option<&Path>,
+    ) -> io::Result<Self> {
         let path = data_dir.join("server.json");
         let temporary = data_dir.join(".server.json");
         let content = json!({"pid": std::process::id(), "url": url, "unix": unix});
@@ -38,7 +108,10 @@ impl Announcement {
         file.set_len(0)?;
         file.write_all(content.to_string().as_bytes())?;
         std::fs::rename(&temporary, &path)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self {
+            path,
+            _claim: claim,
+        })
     }
 }
 
@@ -60,16 +133,21 @@ pub(crate) fn running_socket(data_dir: &Path) -> Option<String> {
 }
 
 fn announced(data_dir: &Path, key: &str) -> Option<String> {
-    let lock = File::open(data_dir.join("server.lock")).ok()?;
+    let lock = File::open(data_dir.join(LOCK)).ok()?;
     // Whoever can share it finds nobody who holds it.
     if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() {
         return None;
     }
-    let file = File::open(data_dir.join("server.json")).ok()?;
-    let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+    let text = read(&data_dir.join("server.json"))?;
     let announced: Value = serde_json::from_str(&text).ok()?;
     announced[key].as_str().map(str::to_owned)
+}
+
+fn read(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Opens a file that only we can read, making it if there is none.
@@ -84,23 +162,27 @@ pub(crate) fn private_file(path: &Path) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Announcement, running};
+    use super::{Announcement, Claim, Taken, running};
 
-    #[test]
-    fn a_server_is_found_while_it_runs_and_a_dead_ones_file_is_not_believed() {
+    #[tokio::test(start_paused = true)]
+    async fn a_server_is_found_while_it_runs_and_a_dead_ones_file_is_not_believed() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(running(directory.path()), None);
-        let announced = Announcement::publish(directory.path(), "http://127.0.0.1:7", None);
-        assert_eq!(
-            running(directory.path()).as_deref(),
-            Some("http://127.0.0.1:7")
-        );
-        let second = Announcement::publish(directory.path(), "http://127.0.0.1:8", None);
-        assert!(second.is_none());
-        let left_behind = std::fs::read(directory.path().join("server.json")).unwrap();
+        let path = directory.path();
+        assert_eq!(running(path), None);
+        let claim = Claim::take(path).await.unwrap();
+        let pid = Some(std::process::id());
+        let taken = Claim::take(path).await.unwrap_err();
+        assert_eq!(taken, Taken { pid, url: None }, "it has not said where yet");
+        let announced = Announcement::publish(claim, path, "http://127.0.0.1:7", None);
+        assert_eq!(running(path).as_deref(), Some("http://127.0.0.1:7"));
+        let url = Some("http://127.0.0.1:7".to_owned());
+        let taken = Claim::take(path).await.unwrap_err();
+        assert_eq!(taken, Taken { pid, url });
+        let left_behind = std::fs::read(path.join("server.json")).unwrap();
         drop(announced);
-        assert!(!directory.path().join("server.json").exists());
-        std::fs::write(directory.path().join("server.json"), left_behind).unwrap();
-        assert_eq!(running(directory.path()), None);
+        assert!(!path.join("server.json").exists());
+        std::fs::write(path.join("server.json"), left_behind).unwrap();
+        assert_eq!(running(path), None);
+        assert!(Claim::take(path).await.is_ok());
     }
 }

@@ -9,7 +9,7 @@ use mcp::{LoginError, Phase};
 
 use super::{found, hub, servers};
 use crate::open;
-use crate::render::{Exit, Failure, one_line};
+use crate::render::{self, Exit, Failure, exact_line, one_line};
 use crate::settings::Settings;
 
 /// Has the person log in to the server called `name`, or at that address.
@@ -28,7 +28,7 @@ pub(super) async fn login(
     before.begun().await;
     let is_in = before.reports().iter().all(|at| at.phase == Phase::Ready);
     if is_in && !all.wants_login(&server).await {
-        writeln!(io::stdout(), "{} needs no login", one_line(name))?;
+        writeln!(render::stdout(), "{} needs no login", one_line(name))?;
         return Ok(Exit::Success.into());
     }
     if let Some(report) = before.reports().first()
@@ -48,7 +48,7 @@ pub(super) async fn login(
     match is_in {
         true => {
             writeln!(
-                io::stdout(),
+                render::stdout(),
                 "logged in to {}: {tools} tools",
                 one_line(name)
             )?;
@@ -75,7 +75,7 @@ pub(super) async fn logout(name: &str, settings: &Settings) -> anyhow::Result<Ex
         true => "logged out of",
         false => "there was no login to",
     };
-    writeln!(io::stdout(), "{text} {}", one_line(name))?;
+    writeln!(render::stdout(), "{text} {}", one_line(name))?;
     if logged_out.is_told == Some(false) {
         let note =
             "its authorization server could not be told, so what it gave is good until it runs out";
@@ -117,7 +117,7 @@ fn show(address: &str, has_browser: bool) {
         false => "to log in, go to",
     };
     // Where nobody reads it nobody will log in, and the wait ends.
-    let _ = writeln!(io::stderr(), "{text}\n{address}");
+    let _ = writeln!(io::stderr(), "{text}\n{}", exact_line(address));
 }
 
 fn failure(name: &str, error: &LoginError) -> Failure {

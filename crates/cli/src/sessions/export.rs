@@ -13,14 +13,14 @@ use journal::{FileStore, Meta, Reader, StoreError, Stored};
 use super::show::{damage, torn_note};
 use super::walk::{self, End, Walk};
 use crate::args::ExportFormat;
-use crate::render::Exit;
+use crate::render::{self, Exit};
 
 /// Prints the session. Remarks about it go to stderr.
 ///
 /// # Errors
 /// If the store or the output fails.
 pub(super) fn run(store: &FileStore, id: SessionId, format: ExportFormat) -> anyhow::Result<Exit> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(render::stdout());
     let end = write(store, id, format, &mut out)?;
     out.flush()?;
     drop(out);

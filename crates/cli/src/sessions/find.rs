@@ -15,15 +15,11 @@ const NAMED_MAX: usize = 5;
 ///
 /// # Errors
 /// If none is meant, or several are.
-pub(super) fn session<'a>(
+pub(crate) fn session<'a>(
     store: Option<&'a FileStore>,
     text: &str,
 ) -> anyhow::Result<(&'a FileStore, SessionId)> {
-    if text.len() < PREFIX_MIN {
-        let sentence = format!("`{}` is too short to name a session", one_line(text));
-        let hint = "write at least four characters of its id; `fastness sessions list` shows them";
-        return Err(Failure::usage(sentence).hint(hint).into());
-    }
+    check_length(text)?;
     let Some(store) = store else {
         return Err(missing(text).into());
     };
@@ -33,11 +29,31 @@ pub(super) fn session<'a>(
             false => Err(missing(text).into()),
         };
     }
-    match matching(&store.list()?, text).as_slice() {
-        [] => Err(missing(text).into()),
-        [id] => Ok((store, *id)),
-        several => Err(ambiguous(text, several).into()),
+    Ok((store, one_of(&store.list()?, text)?))
+}
+
+/// The one of `ids` that begins with `text`.
+///
+/// # Errors
+/// If `text` is too short, or names none or several of them.
+pub(crate) fn one_of(ids: &[SessionId], text: &str) -> Result<SessionId, Failure> {
+    check_length(text)?;
+    match matching(ids, text).as_slice() {
+        [] => Err(missing(text)),
+        [id] => Ok(*id),
+        several => Err(ambiguous(text, several)),
     }
+}
+
+/// # Errors
+/// If `text` is too short to name a session.
+pub(crate) fn check_length(text: &str) -> Result<(), Failure> {
+    if text.len() >= PREFIX_MIN {
+        return Ok(());
+    }
+    let sentence = format!("`{}` is too short to name a session", one_line(text));
+    let hint = "write at least four characters of its id; `fastness sessions list` shows them";
+    Err(Failure::usage(sentence).hint(hint))
 }
 
 fn matching(ids: &[SessionId], prefix: &str) -> Vec<SessionId> {

@@ -9,7 +9,7 @@ use domain::clock::Timestamp;
 use journal::{FileStore, Meta, StoreError};
 use serde_json::{Value, json};
 
-use crate::render::{Exit, Palette, one_line};
+use crate::render::{self, Exit, Palette, one_line};
 use crate::settings::Settings;
 
 /// Longest title in the table; `show` has the whole one.
@@ -48,7 +48,7 @@ pub(super) enum Row {
 /// If the output fails.
 pub(super) fn table(rows: &[Row], settings: &Settings) -> anyhow::Result<Exit> {
     let palette = Palette::stdout(&settings.environment);
-    let mut out = io::stdout().lock();
+    let mut out = render::stdout();
     if rows.is_empty() {
         writeln!(io::stderr(), "there are no sessions yet")?;
         return Ok(Exit::Success);
@@ -66,7 +66,7 @@ pub(super) fn table(rows: &[Row], settings: &Settings) -> anyhow::Result<Exit> {
 /// If the output fails.
 pub(super) fn json(rows: &[Row]) -> anyhow::Result<Exit> {
     let array: Vec<Value> = rows.iter().map(Row::to_json).collect();
-    writeln!(io::stdout(), "{}", Value::Array(array))?;
+    writeln!(render::stdout(), "{}", Value::Array(array))?;
     Ok(Exit::Success)
 }
 

@@ -1,15 +1,13 @@
 //! `sessions fork` and `sessions delete`: on the files, while nobody else writes them.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 use domain::clock::Timestamp;
 use domain::{EventSeq, PrincipalId, SessionId};
 use journal::{FileStore, StoreError};
 
-use crate::render::{Exit, Failure, one_line};
-
-/// Longest answer to a question: a word.
-const ANSWER_BYTES_MAX: u64 = 256;
+use crate::confirm::is_confirmed;
+use crate::render::{self, Exit, Failure, one_line};
 
 /// Begins a new session with the events of `id` up to `at`; prints its id.
 ///
@@ -19,7 +17,7 @@ pub(super) fn fork(store: &FileStore, id: SessionId, at: u64) -> anyhow::Result<
     let (to, owner) = (SessionId::random(), PrincipalId::local());
     let forked = store.fork(id, EventSeq(at), to, &owner, Timestamp::now());
     let meta = forked.map_err(|error| explained(error, id))?;
-    writeln!(io::stdout(), "{to}")?;
+    writeln!(render::stdout(), "{to}")?;
     // One event more than was copied: the one that says where it comes from.
     let copied = meta.head.0.saturating_sub(1);
     writeln!(io::stderr(), "copied {copied} events of {id}")?;
@@ -60,11 +58,8 @@ pub(super) fn delete_if_meant(store: &FileStore, id: SessionId) -> anyhow::Resul
 fn is_meant(store: &FileStore, id: SessionId) -> anyhow::Result<bool> {
     let title = store.meta(id).ok().and_then(|meta| meta.title);
     let title = title.map_or_else(String::new, |title| format!(" “{}”", one_line(&title)));
-    write!(io::stderr(), "Delete {id}{title} for good? [y/N] ")?;
-    let mut answer = String::new();
-    let stdin = io::stdin().lock();
-    io::Read::take(stdin, ANSWER_BYTES_MAX).read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let prompt = format!("Delete {id}{title} for good? [y/N] ");
+    Ok(is_confirmed(&prompt)?)
 }
 
 /// The error, with what to do about it.

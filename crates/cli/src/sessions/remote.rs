@@ -4,7 +4,6 @@
 mod screen;
 
 use std::collections::VecDeque;
-use std::io;
 
 use anyhow::Context;
 use client::{ClientError, Line, Transport, TransportError};
@@ -16,7 +15,7 @@ use tokio::time::timeout;
 
 use self::screen::Screen;
 use crate::reach::{self, Missing};
-use crate::render::{Exit, Failure, Palette};
+use crate::render::{self, Exit, Failure, Palette};
 use crate::settings::Settings;
 
 /// Most pages of the server's list in which a session is looked for.
@@ -53,7 +52,7 @@ async fn watch(id: &str, count: u64, until: Until, settings: &Settings) -> anyho
     let mut server = Server::call(settings).await?;
     server.ask("initialize", greeting(), |_| {}).await?;
     let session = server.find(id).await?;
-    let mut screen = Screen::new(io::stdout(), Palette::stdout(&settings.environment));
+    let mut screen = Screen::new(render::stdout(), Palette::stdout(&settings.environment));
     let mut newest = Newest::new(count);
     let load = json!({"sessionId": session.id, "cwd": session.cwd, "mcpServers": []});
     let loaded = server.ask("session/load", load, |message| newest.take(message));

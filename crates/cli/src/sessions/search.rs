@@ -8,7 +8,7 @@ use journal::{FileStore, Reader, StoreError, Stored};
 use serde_json::Value;
 
 use super::walk::{self, End, Walk};
-use crate::render::{Exit, Palette, one_line};
+use crate::render::{self, Exit, Palette, one_line};
 use crate::settings::Settings;
 
 /// Characters shown before and after the first hit.
@@ -25,7 +25,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Exit> {
     let palette = Palette::stdout(&settings.environment);
     let query = Query::new(words);
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::new(render::stdout());
     let mut is_found = false;
     for (store, id) in super::all(store)? {
         let mut walk = match Walk::after(store, id, EventSeq(0)) {

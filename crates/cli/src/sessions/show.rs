@@ -1,13 +1,13 @@
 //! `sessions show`: the whole session as a person reads it.
 
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 
 use domain::{EventSeq, SessionId};
 use journal::{FileStore, StoreError};
 
 use super::terminal::Terminal;
 use super::walk::{End, Walk};
-use crate::render::{Exit, Palette};
+use crate::render::{self, Exit, Palette};
 use crate::settings::Settings;
 
 /// Prints the session; fails if a part of it cannot be believed.
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 /// # Errors
 /// If the store or the output fails.
 pub(super) fn run(store: &FileStore, id: SessionId, settings: &Settings) -> anyhow::Result<Exit> {
-    let out = BufWriter::new(io::stdout().lock());
+    let out = BufWriter::new(render::stdout());
     let mut terminal = Terminal::new(out, Palette::stdout(&settings.environment));
     match store.meta(id) {
         Ok(meta) => terminal.head(&meta)?,

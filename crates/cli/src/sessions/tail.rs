@@ -1,6 +1,6 @@
 //! `sessions tail`: the newest events and, with `-f`, those that come, text as it is written.
 
-use std::io::{self, BufWriter, StdoutLock};
+use std::io::{BufWriter, Write};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,13 +14,13 @@ use super::show::damage;
 use super::terminal::{Margin, Terminal};
 use super::transcript::Who;
 use super::walk::{End, Walk};
-use crate::render::{Exit, Palette};
+use crate::render::{self, Exit, Palette};
 use crate::settings::Settings;
 
 /// How often a followed file is looked at: soon enough for a person, and one read each time.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-type Screen = Terminal<BufWriter<StdoutLock<'static>>>;
+type Screen = Terminal<BufWriter<Box<dyn Write>>>;
 
 /// Prints the newest `count` events.
 ///
@@ -183,6 +183,6 @@ fn start(store: &FileStore, id: SessionId, count: u64) -> anyhow::Result<EventSe
 }
 
 fn screen(settings: &Settings) -> Screen {
-    let out = BufWriter::new(io::stdout().lock());
+    let out = BufWriter::new(Box::new(render::stdout()) as Box<dyn Write>);
     Terminal::new(out, Palette::stdout(&settings.environment))
 }

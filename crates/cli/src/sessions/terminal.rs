@@ -9,7 +9,8 @@ use journal::{Meta, Reader, Stored};
 use super::list::shorten;
 use super::transcript::{Piece, Tone, Transcript, Who, Words, status_name};
 use super::walk;
-use crate::render::{Palette, one_line, printable};
+use crate::render::{Palette, one_line};
+use crate::safe_text::TextFilter;
 
 /// Lines of a tool's result that are shown; `export` has them all.
 const RESULT_LINES_MAX: usize = 12;
@@ -125,9 +126,13 @@ impl<W: Write> Terminal<W> {
 
     /// Begins, or goes on with, a text that comes piece by piece.
     pub(super) fn text(&mut self, margin: Margin) -> Indented<'_, W> {
+        let filter = margin.filter.unwrap_or_else(|| self.palette.filter());
         Indented {
             out: &mut self.out,
-            margin,
+            margin: Margin {
+                filter: Some(filter),
+                ..margin
+            },
         }
     }
 
@@ -157,7 +162,7 @@ impl<W: Write> Terminal<W> {
 
     /// The first lines of a tool's result.
     fn result(&mut self, text: &str) -> anyhow::Result<()> {
-        let text = printable(text);
+        let text = self.palette.filter().push(text);
         let mut lines = text.lines();
         for line in lines.by_ref().take(RESULT_LINES_MAX) {
             writeln!(self.out, "{INDENT}{}", shorten(line, LINE_CHARACTERS_MAX))?;
@@ -179,6 +184,8 @@ pub(super) struct Margin {
     is_line_begun: bool,
     /// Line breaks not written yet: those at the end of a text are left out.
     breaks: usize,
+    /// What makes the next piece safe; `None` before the first.
+    filter: Option<TextFilter>,
 }
 
 /// Text in its column, without what a terminal would act on.
@@ -189,7 +196,8 @@ pub(super) struct Indented<'a, W> {
 
 impl<W: Write> Indented<'_, W> {
     pub(super) fn push(&mut self, text: &str) -> anyhow::Result<()> {
-        for line in printable(text).split_inclusive('\n') {
+        let filter = self.margin.filter.get_or_insert_default();
+        for line in filter.push(text).split_inclusive('\n') {
             let words = line.trim_end_matches('\n');
             if !words.is_empty() {
                 self.break_lines()?;

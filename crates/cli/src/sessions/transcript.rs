@@ -7,14 +7,18 @@ use std::collections::HashMap;
 
 use domain::event::{
     AnswerOutcome, ChildLinked, GroundRule, Grounds, HookOutcome, HookRan, PermissionAsked,
-    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, QuestionAnswered, QuestionAsked,
-    QuestionOutcome, StopReason, Text, ToolStatus, TurnResult, Usage,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanStatus, PromptDropped, QuestionAnswered,
+    QuestionAsked, QuestionOutcome, StopReason, Text, ToolStatus, TurnResult, Usage,
 };
 use domain::{CallId, Event, EventSeq};
 use journal::Stored;
 use serde_json::Value;
 
+use super::list::shorten;
 use crate::render::one_line;
+
+/// Characters of a queued prompt that are repeated when it did not run.
+const QUEUED_CHARACTERS_MAX: usize = 80;
 
 /// Questions and calls that were begun and not ended yet.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub(super) struct Transcript {
     questions: HashMap<String, (CallId, Vec<PermissionOption>)>,
     /// Tools that an answer allowed for the rest of the session.
     always: HashMap<String, EventSeq>,
+    /// How the prompts begin that were queued, by their event.
+    queued: HashMap<EventSeq, String>,
 }
 
 /// A tool call that was proposed.
@@ -171,7 +177,12 @@ impl Transcript {
         };
         match &stored.event {
             Event::UserMessage(event) => said(Who::You, Words::Plain(&event.text)),
-            Event::PromptQueued(event) => said(Who::Queued, Words::Plain(&event.text)),
+            Event::PromptQueued(event) => {
+                let text = shorten(&one_line(&event.text), QUEUED_CHARACTERS_MAX);
+                self.queued.insert(stored.seq, text);
+                said(Who::Queued, Words::Plain(&event.text))
+            }
+            Event::PromptDropped(event) => self.dropped(event),
             Event::Notice(event) => said(Who::Server, Words::Plain(&event.text)),
             Event::AssistantMessage(event) => Piece::Message {
                 who: Who::Assistant,
@@ -189,12 +200,14 @@ impl Transcript {
             | Event::PermissionAnswered(_)
             | Event::QuestionAsked(_)
             | Event::QuestionAnswered(_) => self.read_call(stored),
-            Event::SessionCreated(_)
-            | Event::TurnStarted(_)
-            | Event::MessageStarted(_)
-            | Event::UsageRecorded(_) => Piece::Silent,
+            Event::TurnStarted(event) => {
+                event.queued.map(|queued| self.queued.remove(&queued));
+                Piece::Silent
+            }
+            Event::SessionCreated(_) | Event::MessageStarted(_) | Event::UsageRecorded(_) => {
+                Piece::Silent
+            }
             Event::SessionUpdated(_)
-            | Event::PromptDropped(_)
             | Event::PromptExpanded(_)
             | Event::HookRan(_)
             | Event::ModeChanged(_)
@@ -290,6 +303,19 @@ impl Transcript {
         }
     }
 
+    fn dropped(&mut self, dropped: &PromptDropped) -> Piece<'static> {
+        let queued = self.queued.remove(&dropped.queued);
+        let text = queued.map_or_else(String::new, |text| format!(": {text}"));
+        let why = match dropped.interrupted {
+            true => "did not run, for the server stopped before its turn",
+            false => "was dropped",
+        };
+        Piece::Line {
+            text: format!("the prompt of event {} {why}{text}", dropped.queued),
+            tone: Tone::Bad,
+        }
+    }
+
     fn question(&mut self, asked: &QuestionAsked) -> Piece<'static> {
         // What a tool server asks is not about its call, which was allowed.
         if let (Some(call), None) = (self.calls.get_mut(&asked.call_id), &asked.server) {
@@ -371,9 +397,6 @@ fn line(event: &Event) -> Piece<'_> {
             "recovered after a crash: what was shown from event {} on may have changed",
             event.from
         )),
-        Event::PromptDropped(event) => {
-            plain(format!("the prompt of event {} was dropped", event.queued))
-        }
         Event::PromptExpanded(event) => plain(format!("/{} was expanded", one_line(&event.name))),
         Event::HookRan(event) => hook(event),
         Event::ModeChanged(event) => plain(format!("mode {}", one_line(&event.mode))),

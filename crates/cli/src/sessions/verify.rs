@@ -1,12 +1,12 @@
 //! `sessions verify`: is every journal what was written?
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use domain::{EventSeq, SessionId};
 use journal::{FileStore, StoreError};
 
 use super::progress::Progress;
-use crate::render::{Exit, Palette, one_line};
+use crate::render::{self, Exit, Palette, one_line};
 use crate::settings::Settings;
 
 /// What was found in all sessions together.
@@ -17,6 +17,8 @@ struct Findings {
     bytes: u64,
     damaged: Vec<(SessionId, EventSeq)>,
     torn: Vec<(SessionId, u64)>,
+    /// Sessions whose streamed text is damaged.
+    texts: Vec<SessionId>,
     /// Sessions that could not be checked, and why.
     unchecked: Vec<(SessionId, String)>,
 }
@@ -35,7 +37,7 @@ pub(super) fn run(store: Option<&FileStore>, settings: &Settings) -> anyhow::Res
     }
     drop(progress);
     let palette = Palette::stdout(&settings.environment);
-    io::stdout().write_all(findings.report(palette).as_bytes())?;
+    render::stdout().write_all(findings.report(palette).as_bytes())?;
     Ok(findings.exit())
 }
 
@@ -47,6 +49,7 @@ impl Findings {
                 self.events += found.events;
                 self.bytes += found.bytes + found.blob_bytes;
                 self.damaged.extend(found.damaged_at.map(|at| (id, at)));
+                self.texts.extend(found.is_text_damaged.then_some(id));
                 if found.torn_bytes > 0 && found.damaged_at.is_none() {
                     self.torn.push((id, found.torn_bytes));
                 }
@@ -61,7 +64,7 @@ impl Findings {
     }
 
     fn exit(&self) -> Exit {
-        if self.damaged.is_empty() && self.unchecked.is_empty() {
+        if self.damaged.is_empty() && self.texts.is_empty() && self.unchecked.is_empty() {
             Exit::Success
         } else {
             Exit::Failure
@@ -74,7 +77,7 @@ impl Findings {
             self.sessions,
             self.events,
             self.bytes,
-            self.damaged.len() as u64,
+            (self.damaged.len() + self.texts.len()) as u64,
             self.torn.len() as u64,
         ];
         let numbers = numbers.map(grouped);
@@ -91,6 +94,13 @@ impl Findings {
         let mut text = format!("{}\n{shown}\n", palette.dim(&line(heads)));
         for (id, at) in &self.damaged {
             let sentence = format!("✘ {id} is damaged at event {at}; it can be read up to there");
+            text += &format!("{}\n", palette.red(&sentence));
+        }
+        for id in &self.texts {
+            let sentence = format!(
+                "✘ {id}: the text of the message that was being streamed is damaged; the next \
+                 start keeps it up to the damage"
+            );
             text += &format!("{}\n", palette.red(&sentence));
         }
         for (id, why) in &self.unchecked {
@@ -155,6 +165,18 @@ mod tests {
         let report = findings.report(Palette::default());
         assert!(report.contains("is damaged at event 3"), "{report}");
         assert!(!report.contains("nothing is damaged"), "{report}");
+    }
+
+    #[test]
+    fn damaged_streamed_text_fails() {
+        let id = "3f2a".repeat(8).parse().unwrap();
+        let findings = Findings {
+            texts: vec![id],
+            ..Findings::default()
+        };
+        assert_eq!(findings.exit(), Exit::Failure);
+        let report = findings.report(Palette::default());
+        assert!(report.contains("being streamed is damaged"), "{report}");
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl ConfigFile {
         })
     }
 
+    /// Where it is, if it is there.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What it sets for sessions.
     pub(super) fn settings(&self) -> &FileSettings {
         &self.settings

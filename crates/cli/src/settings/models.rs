@@ -22,10 +22,17 @@ pub(super) fn resolve(
     let set = &file.settings().models;
     let addresses = addresses(environment).or(&set.addresses());
     let key = |name| environment.value(name).map(llm::Secret::new);
-    let spec = flag.or(environment.value("FASTNESS_MODEL"));
-    let spec = spec.or(set.default.as_deref());
+    let in_file = || format!("default under [models] in {}", file.path().display());
+    let spec = flag.map(|spec| (spec, "--model".to_owned()));
+    let spec = spec.or_else(|| {
+        let variable = "FASTNESS_MODEL";
+        Some((environment.value(variable)?, variable.to_owned()))
+    });
+    let spec = spec.or_else(|| Some((set.default.as_deref()?, in_file())));
+    let (spec, spec_from) = spec.unzip();
     Ok(ModelSettings {
         spec: spec.map(str::to_owned),
+        spec_from,
         anthropic_key: key("ANTHROPIC_API_KEY"),
         anthropic_base: addresses.anthropic,
         openai_key: key("OPENAI_API_KEY"),

@@ -164,6 +164,45 @@ def put_another_repository_in_place():
 
 
 @attempt
+def lead_git_to_another_repository():
+    return write(AT["workspace"] + "/.git/commondir")
+
+
+@attempt
+def name_hooks_of_a_nested_repository():
+    return write(AT["workspace"] + "/nested/.git/config")
+
+
+@attempt
+def rename_what_holds_a_repository():
+    os.rename(AT["workspace"] + "/nested", AT["workspace"] + "/nested-old")
+    os.rename(AT["workspace"] + "/nested-old", AT["workspace"] + "/nested")
+    return "escapes"
+
+
+@attempt
+def plant_a_repository():
+    bare = AT["workspace"] + "/planted"
+    os.makedirs(bare + "/objects")
+    os.makedirs(bare + "/refs")
+    with open(bare + "/HEAD", "w") as head:
+        head.write("ref: refs/heads/main\n")
+    with open(bare + "/config", "w") as config:
+        config.write("[core]\n\tfsmonitor = ./evil\n")
+    return "escapes"
+
+
+@attempt
+def change_an_editors_tasks():
+    return write(AT["workspace"] + "/.vscode/tasks.json")
+
+
+@attempt
+def make_a_file_that_direnv_runs():
+    return write(AT["workspace"] + "/.envrc")
+
+
+@attempt
 def write_to_the_servers_program():
     with open("/proc/%d/exe" % os.getppid(), "r+b"):
         return "escapes"

@@ -187,3 +187,59 @@ async fn the_end_of_input_ends_the_agent_and_records_its_turn_as_interrupted() {
         "turn.interrupted"
     );
 }
+
+#[tokio::test]
+async fn offline_edit_changes_the_file() {
+    let home = Home::new(binary(), json!([])).model("offline");
+    home.write("a.txt", "one two three");
+    let edit = ["edit a.txt replace two with 2", "--allow", "edit"];
+    let output = ask(&home, &edit).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(home.read("a.txt").as_deref(), Some("one 2 three"));
+    assert!(
+        text(&output).contains("Done: in `a.txt`"),
+        "{}",
+        text(&output)
+    );
+    let missing = ask(&home, &["edit b.txt replace two with 2", "--allow", "edit"]).await;
+    assert!(
+        text(&missing).contains("did not succeed"),
+        "{}",
+        text(&missing)
+    );
+}
+
+#[tokio::test]
+async fn short_ids_name_sessions_for_ask_and_token() {
+    let home = Home::new(binary(), echo());
+    let first: Value = serde_json::from_str(&text(&ask(&home, &["one", "--json"]).await)).unwrap();
+    let session = first["sessionId"].as_str().unwrap();
+    let again = ask(&home, &["two", "--session", &session[..8]]).await;
+    assert_eq!(text(&again), "you said two\n");
+    let prompts = home.events(session).into_iter();
+    let prompts = prompts.filter(|event| event["type"] == "user.message");
+    assert_eq!(prompts.count(), 2, "the same session");
+    let create = ["create", "guest", "--session", &session[..8]];
+    let made = home.command("token").args(create).output().await.unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let listed = home.command("token").arg("list").output().await.unwrap();
+    assert!(text(&listed).contains(session), "{}", text(&listed));
+    // Another session with the same beginning makes it ambiguous; both are named.
+    let sessions = home.data_dir().join("sessions");
+    let twin = format!("{}{}", &session[..8], "0".repeat(24));
+    let copied = home
+        .clean("cp")
+        .arg("-r")
+        .args([sessions.join(session), sessions.join(&twin)])
+        .status();
+    assert!(copied.await.unwrap().success());
+    let create = ["create", "other", "--session", &session[..8]];
+    let refused = home.command("token").args(create).output().await.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains(session) && said.contains(&twin), "{said}");
+    let unknown = ask(&home, &["three", "--session", "zzzz"]).await;
+    assert_eq!(unknown.status.code(), Some(1));
+    let short = ask(&home, &["three", "--session", "3f"]).await;
+    assert_eq!(short.status.code(), Some(2));
+}

@@ -1,7 +1,12 @@
 //! `fastness chat` in a real terminal: what is typed, and what a person then sees.
 
+mod answering;
+mod ends;
 mod looks;
+mod queue;
 mod writing;
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::chatted;
@@ -42,6 +47,14 @@ pub(crate) fn talk(terminal: &Terminal) -> String {
     talk[..end].to_owned()
 }
 
+/// Highlights an option by its key and confirms it, as slowly as a person does.
+pub(crate) async fn choose(terminal: &mut Terminal, key: &str) {
+    terminal.press(key);
+    terminal.shows(&format!("▸[{key}]")).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    terminal.press("\r");
+}
+
 #[tokio::test]
 async fn an_answer_streams_in_and_the_next_question_can_be_asked() {
     let script = Script::new()
@@ -73,7 +86,7 @@ async fn an_answer_streams_in_and_the_next_question_can_be_asked() {
 }
 
 #[tokio::test]
-async fn a_change_is_shown_and_one_key_allows_it() {
+async fn a_change_is_shown_and_allowed() {
     let script = Script::new()
         .call([tool(
             "write",
@@ -90,7 +103,7 @@ async fn a_change_is_shown_and_one_key_allows_it() {
         terminal.screen()
     );
     assert_eq!(home.read("a.txt"), None);
-    terminal.press("y");
+    choose(&mut terminal, "y").await;
     terminal.shows("written").await;
     terminal.shows("ready").await;
     assert_eq!(home.read("a.txt").as_deref(), Some("one\ntwo\n"));
@@ -99,7 +112,7 @@ async fn a_change_is_shown_and_one_key_allows_it() {
 }
 
 #[tokio::test]
-async fn a_key_denies_and_one_that_was_pressed_before_the_question_is_no_answer() {
+async fn keys_pressed_before_the_request_are_text() {
     let script = Script::new()
         .call([
             json!({"sleepMs": 300}),
@@ -110,9 +123,12 @@ async fn a_key_denies_and_one_that_was_pressed_before_the_question_is_no_answer(
     let mut terminal = chat(&home).await;
     terminal.enter("write it");
     terminal.press("yyy");
-    terminal.shows("allow it? [y] yes").await;
+    terminal.shows("allow it?  y  yes").await;
+    terminal.shows("❯ yyy\n").await;
     assert_eq!(home.read("a.txt"), None);
-    terminal.press("n");
+    terminal.press("\x15");
+    terminal.shows("allow it? [y] yes").await;
+    choose(&mut terminal, "n").await;
     terminal.shows("then not").await;
     terminal.shows("ready").await;
     assert!(
@@ -120,7 +136,6 @@ async fn a_key_denies_and_one_that_was_pressed_before_the_question_is_no_answer(
         "{}",
         terminal.screen()
     );
-    assert!(talk(&terminal).ends_with("❯ yyy"), "{}", terminal.screen());
     assert_eq!(home.read("a.txt"), None);
 }
 

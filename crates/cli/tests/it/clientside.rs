@@ -106,7 +106,10 @@ async fn b_06_a_turn_uses_the_clients_files_and_terminal_while_other_requests_ar
         .requests()
         .iter()
         .find(|r| r.method == "fs/write_text_file");
-    assert_eq!(written.unwrap().params["content"], "unsaved\n");
+    assert_eq!(
+        written.unwrap().params["content"],
+        "3\tunsaved\n[lines 3–3]"
+    );
     let created = client
         .requests()
         .iter()
@@ -150,7 +153,7 @@ async fn a_running_terminal_is_shown_to_its_client_and_never_again() {
         .updates
         .iter()
         .find_map(|update| ended(update, "failed"));
-    assert_eq!(text, Some("oops\n[exit code 2]"));
+    assert_eq!(text, Some("[exit code 2]\noops"));
 
     let mut other = AcpClient::connect_ws(&server).await;
     let replayed = other.load_session(&session).await.unwrap();
@@ -248,7 +251,7 @@ async fn a_05_replies_to_nothing_are_ignored_and_counted() {
         .answer(&read, Ok(json!({"content": "not this"})))
         .await;
     let answer = client.finish_prompt(&session, &running).await.unwrap();
-    assert_eq!(answer.text, "this");
+    assert_eq!(answer.text, "1\tthis");
     wait_for("all of them to be counted", || {
         server.stderr().contains("ignored=4")
     })
@@ -403,10 +406,9 @@ async fn a_command_that_takes_too_long_is_killed() {
     client.on_request("terminal/release", Reply::Result(json!({})));
     let session = client.new_session().await;
     let answer = client.prompt(&session, "go").await;
-    assert!(
-        answer.text.ends_with("so far\n[stopped after 0.1 s]"),
-        "{}",
-        answer.text
+    assert_eq!(
+        answer.text,
+        "[timed out: stopped after 0.1 s]\n[cut: only the end of the output is shown]\nso far"
     );
     let asked = methods(&client);
     let killed = asked.iter().position(|m| *m == "terminal/kill");
@@ -458,7 +460,7 @@ async fn an_editor_on_stdio_is_asked_for_its_unsaved_text() {
     client.initialize_with(files()).await;
     let mut client = holding(client, "unsaved");
     let session = client.new_session().await;
-    assert_eq!(client.prompt(&session, "go").await.text, "unsaved");
+    assert_eq!(client.prompt(&session, "go").await.text, "1\tunsaved");
     client.leave().await;
 }
 

@@ -198,10 +198,11 @@ async fn d_07_a_blocked_call_is_not_asked_about_not_run_and_the_model_reads_why(
     let results: Vec<_> = results
         .map(|event| (&event["status"], &event["text"]))
         .collect();
-    assert!(
-        results.contains(&(&json!("denied"), &json!("not that file"))),
-        "{results:?}"
-    );
+    let is_denied = results.iter().any(|(status, text)| {
+        let text = text.as_str().unwrap_or_default();
+        *status == "denied" && text.starts_with("The hook `") && text.ends_with(": not that file")
+    });
+    assert!(is_denied, "{results:?}");
     let outcomes: Vec<String> = ran(server.home(), &session)
         .into_iter()
         .map(|(_, o, _)| o)

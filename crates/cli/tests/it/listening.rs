@@ -85,6 +85,30 @@ async fn f_20_without_descriptors_accepting_rests_and_recovers() {
     late.load_session(&session).await.unwrap();
 }
 
+#[tokio::test]
+async fn exhausted_descriptors_are_named_and_the_session_goes_on() {
+    let server = serve(echo()).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "before").await;
+    // No file can be opened; those that are open stay.
+    set_descriptors(&server, 3);
+    let long = "x".repeat(2 * domain::limits::BLOB_BYTES_MIN);
+    let blocks = serde_json::json!([{"type": "text", "text": long}]);
+    let params = serde_json::json!({"sessionId": session, "prompt": blocks});
+    let refused = client.call("session/prompt", params).await.unwrap_err();
+    assert_eq!(refused.data["kind"], "open_files_exhausted", "{refused}");
+    assert!(refused.message.contains("too many files"), "{refused}");
+    let new = serde_json::json!({"cwd": server.home().workspace(), "mcpServers": []});
+    let refused = client.call("session/new", new).await.unwrap_err();
+    assert_eq!(refused.data["kind"], "open_files_exhausted", "{refused}");
+    set_descriptors(&server, 1_024);
+    let answer = client.prompt(&session, "after").await;
+    assert_eq!(answer.text, "you said after");
+    let mut late = AcpClient::connect_ws(&server).await;
+    late.load_session(&session).await.unwrap();
+}
+
 /// The server's own end of a connection, by the address of the other.
 fn accepted_socket(server: &Program, client: SocketAddr) -> Option<OwnedFd> {
     let pid = server.pid().unwrap();

@@ -53,12 +53,9 @@ async fn policy_06_a_client_with_its_own_token_reaches_neither_this_machine_nor_
     let mut friend = connect(&server, &secret).await;
     let (said, told) = prompted(&mut friend, &server, &far).await;
     assert_eq!(said.matches("There is no tool").count(), 2, "{said}");
+    assert!(told.contains("MCP server far: it cannot be used"), "{told}");
     assert!(
-        told.contains("Tool server far: it cannot be used"),
-        "{told}"
-    );
-    assert!(
-        told.contains("Tool server near: it cannot be used"),
+        told.contains("MCP server near: it cannot be used"),
         "{told}"
     );
     assert!(!told.contains("own"), "{told}");
@@ -67,6 +64,6 @@ async fn policy_06_a_client_with_its_own_token_reaches_neither_this_machine_nor_
     let mut local = connect(&server, server.token()).await;
     let (said, told) = prompted(&mut local, &server, &far).await;
     assert_eq!(said, "[you are nobody][you are nobody]");
-    assert!(!told.contains("Tool server far"), "{told}");
+    assert!(!told.contains("MCP server far"), "{told}");
     assert!(server.home().read("ran").is_some(), "this one may");
 }

@@ -76,7 +76,7 @@ async fn a_server_that_wants_a_login_says_so_and_is_used_once_somebody_has_logge
     let (text, code) = run(&home, "mcp", &["list"]).await;
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("far: needs a login"), "{text}");
-    assert!(text.contains("run `fastness mcp login far`"), "{text}");
+    assert!(text.contains("run `fastness mcp login far"), "{text}");
 
     let printed = log_in(&home).await;
     assert!(
@@ -166,7 +166,7 @@ async fn programs_that_need_a_new_token_at_the_same_time_renew_it_once() {
 
     far.forget();
     let (text, _) = run(&home, "mcp", &["list"]).await;
-    assert!(text.contains("run `fastness mcp login far`"), "{text}");
+    assert!(text.contains("run `fastness mcp login far"), "{text}");
     log_in(&home).await;
 }
 
@@ -266,10 +266,51 @@ async fn who_is_not_known_any_more_registers_anew() {
     far.forget_clients();
     far.expire();
     let (text, _) = run(&home, "mcp", &["list"]).await;
-    assert!(text.contains("run `fastness mcp login far`"), "{text}");
+    assert!(text.contains("run `fastness mcp login far"), "{text}");
     log_in(&home).await;
     let names = introduced(&far);
     assert_eq!((names.len(), names[3].0.as_str()), (4, "c3"));
+}
+
+#[tokio::test]
+async fn login_survives_a_renewal_that_fails() {
+    let far = Guarded::start().await;
+    let home = home_with(Script::says("hi"));
+    set(&home, &far);
+    log_in(&home).await;
+    for (status, retry_after) in [
+        (429, Some(7)),
+        (401, None),
+        (403, None),
+        (400, None),
+        (503, Some(1_000_000)),
+    ] {
+        far.expire();
+        far.be_busy(Some((status, retry_after)));
+        let (text, code) = run(&home, "mcp", &["list"]).await;
+        assert_eq!(code, Some(1), "{status}: {text}");
+        assert!(
+            text.contains("its login could not be renewed"),
+            "{status}: {text}"
+        );
+        assert!(text.contains(&status.to_string()), "{text}");
+        assert!(!text.contains("needs a login"), "{status}: {text}");
+        let waits = match retry_after {
+            Some(7) => "in 7 s",
+            Some(_) => "in 300 s",
+            None => "in 5 s",
+        };
+        assert!(text.contains(waits), "{status}: {text}");
+        far.be_busy(None);
+        let (text, code) = run(&home, "mcp", &["list"]).await;
+        assert_eq!(code, Some(0), "{status}: it is as good as before: {text}");
+    }
+    far.forget();
+    let (text, _) = run(&home, "mcp", &["list"]).await;
+    assert!(
+        text.contains("needs a login"),
+        "invalid_grant ends it: {text}"
+    );
 }
 
 #[tokio::test]

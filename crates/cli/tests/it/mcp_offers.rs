@@ -247,7 +247,36 @@ async fn a_server_is_added_tried_and_taken_out_again() {
     let (said, _) = run(&home, "mcp", &url).await;
     assert!(said.contains("fastness approve"), "{said}");
     let written = home.read("fastness.toml").unwrap();
-    let expected =
-        "[mcp.far]\nurl = \"https://example.com/mcp\"\nheaders = { \"X-Key\" = \"k\" }\n";
+    let expected = "[mcp.far]\nurl = \"https://example.com/mcp\"\nheaders = { X-Key = \"k\" }\n";
     assert_eq!(written, expected);
+}
+
+#[tokio::test]
+async fn removing_a_server_leaves_text_in_strings_alone() {
+    let home = home_with(Script::says("hi"));
+    let hook = "[[hooks]]\nevent = \"Stop\"\ncommand = \'\'\'\n[mcp.small]\nkeep = me\n\'\'\'\n";
+    let server = "# mine\n[mcp.small]\ncommand = \"python3\"\n";
+    configure(&home, &format!("{hook}\n{server}"));
+    let (said, code) = run(&home, "mcp", &["remove", "small"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let path = home.user_dir().join(".config/fastness/config.toml");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), hook);
+}
+
+#[tokio::test]
+async fn project_file_that_is_a_link_is_not_written() {
+    let home = home_with(Script::says("hi"));
+    let secret = home.user_dir().join("notes.toml");
+    std::fs::write(&secret, "a = 1\n").unwrap();
+    std::os::unix::fs::symlink(&secret, home.workspace().join("fastness.toml")).unwrap();
+    let add = ["add", "x", "--project", "--", "python3"];
+    let (said, code) = run(&home, "mcp", &add).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("is a symbolic link"), "{said}");
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "a = 1\n");
+    // A file that leads nowhere yet would be made.
+    std::fs::remove_file(&secret).unwrap();
+    let (said, code) = run(&home, "mcp", &add).await;
+    assert_eq!(code, Some(1), "{said}");
+    assert!(!secret.exists());
 }

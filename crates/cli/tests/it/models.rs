@@ -214,7 +214,7 @@ async fn the_greeting_and_the_doctor_say_which_model_and_why() {
     let home = model.home(binary());
     let doctor = home.command("doctor").output().await.unwrap();
     let told = String::from_utf8(doctor.stdout).unwrap();
-    let line = "anthropic:claude-sonnet-5-5 (set by --model or FASTNESS_MODEL)";
+    let line = "anthropic:claude-sonnet-5-5 (set by --model)";
     assert!(told.contains(line), "{told}");
     assert!(told.contains("other models"), "{told}");
     assert!(told.contains("anthropic:claude-opus-5-5"), "{told}");

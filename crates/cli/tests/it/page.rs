@@ -4,6 +4,7 @@
 //! of [`Stage`]. Set `FASTNESS_SCREENS` to a folder to have it keep pictures.
 
 mod assets;
+mod safety;
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -66,6 +67,10 @@ impl Stage {
         match asked["do"].as_str().unwrap() {
             "open" => json!({"url": self.run(&["open", "--print"]).await}),
             "file" => json!({"text": self.home.read(asked["name"].as_str().unwrap())}),
+            "exists" => {
+                let file = self.home.workspace().join(asked["name"].as_str().unwrap());
+                json!({"exists": file.exists()})
+            }
             "kill" => {
                 self.server.take().unwrap().kill().await.unwrap();
                 json!({})

@@ -23,6 +23,8 @@ use crate::peers::{self, binary};
 
 const SAVED: &str = "saved\n";
 const UNSAVED: &str = "not saved\n";
+/// The same as `read` shows it to the model, which copies all of it.
+const COPIED: &str = "1\tnot saved\n";
 
 fn script() -> Script {
     Script::new()
@@ -38,7 +40,7 @@ fn script() -> Script {
 
 fn plan() -> Value {
     json!({"editor": {
-        "open": "draft.txt", "buffer": UNSAVED, "copy": "copy.txt", "command": "make",
+        "open": "draft.txt", "buffer": UNSAVED, "copied": COPIED, "copy": "copy.txt", "command": "make",
         "printed": "built", "question": "Ship it?", "answer": "yes, ship it",
     }})
 }
@@ -106,7 +108,7 @@ async fn b_06_rust_sdk_over_stdio_is_an_editor() {
         // For the difference that a person is shown, and once more before it is written.
         "read copy.txt",
         "read copy.txt",
-        "write copy.txt: not saved\n",
+        "write copy.txt: 1\tnot saved\n",
         "run bash -c make",
         "wait t1",
         "output t1",

@@ -76,6 +76,10 @@ async fn d_04_a_compound_command_runs_unasked_only_if_every_part_is_allowed() {
         "echo hi | touch harm",
         "echo hi\ntouch harm",
         "echo $(touch harm)",
+        "echo ${x:-<(touch harm)}",
+        "echo ${x:=a\\[\\$\\(touch\\ harm\\)\\]} $((x))",
+        "timeout {5,touch,harm} echo hi",
+        "find . {-exec,touch,harm,\\;}",
         "echo \"`touch harm`\"",
         "echo hi <<EOF\n$(touch harm)\nEOF",
         "echo hi <<'EOF'\nEOF\ntouch harm",
@@ -120,7 +124,7 @@ async fn d_04_a_compound_command_runs_unasked_only_if_every_part_is_allowed() {
 
 #[tokio::test]
 async fn d_04_a_compound_command_of_allowed_parts_runs_unasked_and_says_by_which_rules() {
-    let command = "echo one && (cat a | tail -n 1) 2>&1; echo \"$(cat a)\" > /dev/null";
+    let command = "echo one && (cat a | tail -n 1) 2>&1; echo three > /dev/null";
     let settings = rules(&["bash(echo *)", "bash(cat a)"], &[], &[]);
     let server = serve(calls(&[bash(command)]), &settings).await;
     server.home().write("a", "two\n");
@@ -488,7 +492,9 @@ async fn d_04_a_tool_that_is_not_there_is_a_failed_call_that_nobody_is_asked_abo
         .iter()
         .map(|result| result["text"].as_str().unwrap());
     let texts: Vec<&str> = texts.collect();
-    assert_eq!(texts[0], "There is no tool called raed. Did you mean read?");
-    assert_eq!(texts[1], "There is no tool called mcp__gone__tool.");
+    let near = "There is no tool called raed. Did you mean read? The tools are: ";
+    assert!(texts[0].starts_with(near), "{}", texts[0]);
+    let gone = "There is no tool called mcp__gone__tool. The tools are: ";
+    assert!(texts[1].starts_with(gone), "{}", texts[1]);
     assert!(!texts[2].contains(['\n', '\u{1b}']), "{}", texts[2]);
 }

@@ -229,7 +229,7 @@ async fn reading_needs_no_permission_and_stays_beneath_the_directory() {
         .collect();
     // They run at the same time, so either may end first.
     outcomes.sort_unstable();
-    assert_eq!(outcomes[0], ("completed", "inside"));
+    assert_eq!(outcomes[0], ("completed", "1\tinside"));
     assert_eq!(outcomes[1].0, "failed");
     assert!(client.requests().is_empty());
 }
@@ -382,4 +382,64 @@ async fn a_client_that_asks_for_turns_hears_how_they_end() {
         (&json!("idle"), &json!("end_turn"))
     );
     assert!(ended["seq"].as_u64() > started["seq"].as_u64());
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_the_queue_sees_prompts_wait_and_go() {
+    let mut server = serve(endless()).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let session = client.new_session().await;
+    let prompt = |id: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": id}], "_meta": {"fastness": {"promptId": id, "queue": true}}});
+    for id in ["running", "second"] {
+        client.start("session/prompt", prompt(id)).await;
+    }
+    let is_queued = || stored(server.home(), &session).contains(&"prompt.queued".to_owned());
+    testkit::wait_for("the second to wait", is_queued).await;
+
+    let mut watcher = watch_queue(&server).await;
+    let entrance = json!({"sessionId": session, "cwd": watcher.directory(), "mcpServers": []});
+    let entered = watcher.call("session/resume", entrance.clone()).await;
+    let queue = &entered.unwrap()["_meta"]["fastness"]["queue"];
+    assert_eq!(queue[0]["text"], "second");
+    assert_eq!(queue[0]["promptId"], "second");
+    let second = queue[0]["seq"].clone();
+
+    let long = "long ".repeat(10_000);
+    let third = json!({"sessionId": session, "prompt": [{"type": "text", "text": long}], "_meta": {"fastness": {"queue": true}}});
+    client.start("session/prompt", third).await;
+    let told = watcher.next_notification("_fastness/queue").await;
+    assert_eq!(
+        (&told["state"], &told["prompt"]["cut"]),
+        (&json!("queued"), &json!(true))
+    );
+    assert_eq!(told["prompt"]["seq"], told["seq"]);
+    // A message is streamed all the while: the cursor says how much of it came.
+    assert!(told["offset"].as_u64() > Some(0), "{told}");
+    assert!(long.starts_with(told["prompt"]["text"].as_str().unwrap()));
+    let third = told["seq"].clone();
+
+    server.kill9().await;
+    let home = server.into_home();
+    let server = testkit::Program::serve_in(home).await;
+    let mut watcher = watch_queue(&server).await;
+    let mut after = entrance;
+    after["_meta"] = json!({"fastness": {"afterSeq": told["seq"]}});
+    let entered = watcher.call("session/resume", after).await.unwrap();
+    assert_eq!(entered["_meta"]["fastness"]["queue"], json!(null));
+    for queued in [second, third] {
+        let dropped = watcher.next_notification("_fastness/queue").await;
+        assert_eq!(
+            (&dropped["state"], &dropped["queued"]),
+            (&json!("dropped"), &queued)
+        );
+        assert_eq!(dropped["interrupted"], true);
+    }
+}
+
+async fn watch_queue(server: &testkit::Program) -> AcpClient {
+    let dialed = AcpClient::dial_ws(&server.acp_url(), Some(server.token())).await;
+    let mut watcher = dialed.unwrap().in_directory(server.home().workspace());
+    let capabilities = json!({"_meta": {"fastness": {"queue": true}}});
+    watcher.initialize_with(capabilities).await;
+    watcher
 }

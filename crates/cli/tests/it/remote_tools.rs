@@ -85,7 +85,7 @@ async fn a_stream_cut_while_the_client_is_asked_loses_neither_question_nor_answe
     kinds_include(&server, &session, "result").await;
     client.take_up_streams().await;
     let done = client.finish_prompt(&session, &running).await.unwrap();
-    assert_eq!(done.text, "mine");
+    assert_eq!(done.text, "1\tmine");
 
     // Cut before it came: it is there when the stream is taken up.
     let session = client.new_session().await;
@@ -96,7 +96,7 @@ async fn a_stream_cut_while_the_client_is_asked_loses_neither_question_nor_answe
     let asked = client.next_request().await;
     client.answer(&asked, Ok(json!({"content": "mine"}))).await;
     let done = client.finish_prompt(&session, &running).await.unwrap();
-    assert_eq!(done.text, "mine");
+    assert_eq!(done.text, "1\tmine");
     let reads = client.requests().iter();
     let reads = reads.filter(|request| request.method == "fs/read_text_file");
     assert_eq!(reads.count(), 2, "each was asked once");

@@ -318,7 +318,8 @@ async fn an_observer_sees_and_cannot_act() {
         said.is_refused(403, "forbidden_scope");
     }
     let cancel = format!("/sessions/{id}/cancel");
-    other.post(&cancel, &json!({})).await.is(202);
+    let said = other.post(&cancel, &json!({})).await;
+    said.is_refused(403, "forbidden_scope");
     assert_eq!(
         other.get("/permissions").await.is(200)["permissions"],
         json!([])
@@ -400,4 +401,14 @@ async fn the_server_says_what_it_is() {
         openapi["openapi"].as_str().unwrap().starts_with("3.1"),
         "{openapi}"
     );
+}
+
+#[tokio::test]
+async fn session_in_a_missing_directory_is_refused_and_named_by_rest() {
+    let server = serve(echo()).await;
+    let rest = Rest::of(&server);
+    let missing = server.home().workspace().join("no-such-folder");
+    let refused = rest.post("/sessions", &json!({"cwd": missing})).await;
+    let said = refused.is(400).to_string();
+    assert!(said.contains("no-such-folder does not exist"), "{said}");
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use testkit::{Home, Peer, Program, peers};
 
+use crate::rest::Rest;
 use crate::support::{binary, echo, serve_with};
 
 /// Far above what they take on a quiet machine.
@@ -120,4 +121,48 @@ async fn schemathesis_finds_nothing_that_is_not_as_described() {
         "--no-color",
     ];
     run(&server, "python3", &arguments, &site).await;
+}
+
+/// Redocly's recommended rules, warnings too.
+const LINT: &str = r#"
+import { createConfig, lint } from "@redocly/openapi-core";
+const config = await createConfig({ extends: ["recommended"] });
+const problems = await lint({ ref: process.argv[1], config });
+for (const problem of problems)
+    console.log(problem.severity, problem.ruleId, problem.location?.[0]?.pointer, problem.message);
+process.exit(problems.length ? 1 : 0);
+"#;
+
+#[tokio::test]
+async fn openapi_passes_redocly_and_its_typescript_compiles() {
+    let installed = tokio::task::spawn_blocking(|| peers::ensure(Peer::OpenApi));
+    let peer = installed.await.unwrap();
+    let server = serve_with(echo(), &[]).await;
+    let described = Rest::of(&server).get("/openapi.json").await.is(200);
+    server.home().write("openapi.json", &described.to_string());
+    let file = server.home().workspace().join("openapi.json");
+    let types = server.home().workspace().join("openapi.ts");
+    let (file, types) = (file.to_str().unwrap(), types.to_str().unwrap());
+    let modules = peer.join("node_modules");
+    let generator = modules.join("openapi-typescript/bin/cli.js");
+    let compiler = modules.join("typescript/bin/tsc");
+    let (generator, compiler) = (generator.to_str().unwrap(), compiler.to_str().unwrap());
+    let check = [
+        "--noEmit", "--strict", "--target", "es2022", "--module", "esnext",
+    ];
+    for arguments in [
+        vec!["--input-type=module", "-e", LINT, file],
+        vec![generator, file, "--output", types],
+        [&[compiler, types][..], &check].concat(),
+    ] {
+        let mut command = server.home().clean("node");
+        command
+            .args(arguments)
+            .current_dir(&peer)
+            .kill_on_drop(true);
+        let output = tokio::time::timeout(DEADLINE, command.output()).await;
+        let output = output.unwrap().unwrap();
+        let said = text(&output) + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
 }

@@ -243,3 +243,30 @@ async fn an_acp_client_sees_what_was_prompted_by_rest() {
         }
     }
 }
+
+#[tokio::test]
+async fn reused_idempotency_key_with_another_prompt_is_422() {
+    let server = serve(echo()).await;
+    let rest = Rest::of(&server);
+    let id = rest.session().await;
+    let key = format!("idempotency-key: nightly\r\n{WAIT}");
+    let first = prompt(&rest, &id, &key, "one").await.is(200);
+    assert_eq!(prompt(&rest, &id, &key, "one").await.is(200), first);
+    let reused = prompt(&rest, &id, &key, "two").await;
+    reused.is_refused(422, "idempotency_key_reused");
+    // The journal knows it, so a restart forgets nothing.
+    let server = server.restart().await;
+    let rest = Rest::of(&server);
+    let reused = prompt(&rest, &id, &key, "two").await;
+    reused.is_refused(422, "idempotency_key_reused");
+    assert_eq!(prompt(&rest, &id, &key, "one").await.is(200), first);
+    // Another session is another place.
+    let other = rest.session().await;
+    let said = prompt(&rest, &other, &key, "two").await.is(200);
+    assert_eq!(said["text"], "you said two");
+    let turns = stored(server.home(), &id);
+    assert_eq!(
+        turns.iter().filter(|kind| *kind == "turn.started").count(),
+        1
+    );
+}

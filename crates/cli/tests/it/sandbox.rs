@@ -14,6 +14,8 @@ use tokio::time::{Duration, timeout};
 use crate::support::{binary, serve_with};
 
 mod escapes;
+mod git;
+mod hiding;
 mod piped;
 
 /// An ordinary user, on every machine.

@@ -280,3 +280,26 @@ async fn a_page_may_call_only_from_our_own_or_an_allowed_origin() {
     );
     assert!(!answer.contains("private-network"), "{answer}");
 }
+
+#[tokio::test]
+async fn second_server_of_a_data_directory_fails_and_names_the_first() {
+    let server = serve(echo()).await;
+    let mut command = server.home().command("serve");
+    command.args(["--listen", "127.0.0.1:0"]);
+    let output = command.output().await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty(), "it is not ready");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let data_dir = server.home().data_dir().display().to_string();
+    for expected in [server.url(), "process ", "--server local", &data_dir] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let pid = said.split("process ").nth(1).unwrap();
+    let pid: u32 = pid.split(' ').next().unwrap().parse().unwrap();
+    assert!(std::path::Path::new(&format!("/proc/{pid}")).exists());
+    // The first goes on.
+    let mut ask = server.home().command("ask");
+    ask.args(["one", "--server", "local"]);
+    let output = ask.output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "you said one\n");
+}

@@ -234,6 +234,22 @@ async fn delete_ends_the_turn_and_the_id_is_gone_for_good() {
 }
 
 #[tokio::test]
+async fn delete_of_something_that_is_no_id_is_refused() {
+    let server = serve(Script::new().call([say("hi")])).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    for wrong in ["nonsense", "", "../../etc", "0", "\u{0}"] {
+        let delete = client
+            .call("session/delete", json!({"sessionId": wrong}))
+            .await;
+        assert_eq!(delete.unwrap_err().code, -32602, "{wrong:?}");
+    }
+    // One that never was is deleted already.
+    let unknown = json!({"sessionId": "0123456789abcdef0123456789abcdef"});
+    let deleted = client.call("session/delete", unknown).await.unwrap();
+    assert_eq!(deleted, json!({}));
+}
+
+#[tokio::test]
 async fn the_mode_and_the_options_can_be_changed_and_are_remembered() {
     let server = serve(
         Script::new()
@@ -383,4 +399,31 @@ async fn a_long_prompt_is_replayed_in_frames_that_every_client_takes() {
         testkit::client::text_of(&replayed, "user_message_chunk"),
         long
     );
+}
+
+#[tokio::test]
+async fn session_in_a_missing_directory_is_refused_and_named() {
+    let server = serve(echo()).await;
+    let mut client = AcpClient::connect_ws(&server).await;
+    let missing = server.home().workspace().join("no-such-folder");
+    let new = json!({"cwd": missing, "mcpServers": []});
+    let refused = client.call("session/new", new).await.unwrap_err();
+    let said = format!("{refused:?}");
+    assert!(said.contains("no-such-folder does not exist"), "{said}");
+    server.home().write("file", "x");
+    let file = server.home().workspace().join("file");
+    let new = json!({"cwd": file, "mcpServers": []});
+    let refused = client.call("session/new", new).await.unwrap_err();
+    let said = format!("{refused:?}");
+    assert!(said.contains("is not a directory"), "{said}");
+    for (command, flag) in [("ask", "--cwd"), ("serve", "--cwd")] {
+        let mut program = server.home().command(command);
+        if command == "ask" {
+            program.arg("hi");
+        }
+        let output = program.arg(flag).arg(&missing).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("no-such-folder"), "{said}");
+    }
 }

@@ -56,11 +56,11 @@ fn call(id: &str, title: &str) -> ToolCall {
 fn whole_turn(screen: &mut Screen) -> io::Result<()> {
     screen.note("offline assistant")?;
     screen.thought("hm")?;
-    screen.text("I will ")?;
-    screen.text("look.")?;
+    screen.text(None, "I will ")?;
+    screen.text(None, "look.")?;
     screen.tool_started(&call("1", "read a.txt"))?;
     screen.tool_ended(&call("1", "read a.txt"), Ending::Done)?;
-    screen.text("It says hi")
+    screen.text(None, "It says hi")
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_program_gets_nothing_but_the_text_and_a_last_line_break() {
     assert_eq!(out, "I will look.It says hi\n");
     assert_eq!(err, "");
     let [out, _] = printed(Reader::Program, Reader::Program, |screen| {
-        screen.text("x\n")
+        screen.text(None, "x\n")
     });
     assert_eq!(out, "x\n");
     let [out, _] = printed(Reader::Program, Reader::Program, |_| Ok(()));
@@ -106,12 +106,12 @@ fn a_piped_answer_is_whole_while_a_person_watches_the_rest() {
 #[test]
 fn a_terminal_is_not_sent_what_it_would_act_on() {
     let [shown, _] = printed(Reader::Person, Reader::Person, |screen| {
-        screen.text("a\x1b]0;title\x07b")?;
+        screen.text(None, "a\x1b]0;title\x07b")?;
         screen.tool_started(&call("1", "write\n\x1b[1A"))
     });
-    assert_eq!(shown, "a]0;titleb\n● write [1A …\n");
+    assert_eq!(shown, "a]0;titleb\n● write <U+001B>[1A …\n");
     let [out, _] = printed(Reader::Program, Reader::Program, |screen| {
-        screen.text("a\x1bb")
+        screen.text(None, "a\x1bb")
     });
     assert_eq!(out, "a\x1bb\n");
 }
@@ -128,9 +128,9 @@ fn collected_text_has_a_limit() {
             },
         };
         let mut screen = Screen::new(sinks, Palette::default(), 3);
-        screen.text(text).unwrap();
-        screen.text("!").unwrap();
-        screen.collected().map(str::to_owned).ok()
+        screen.text(None, text).unwrap();
+        screen.text(None, "!").unwrap();
+        screen.collected().ok()
     };
     assert_eq!(collect("ab").as_deref(), Some("ab!"));
     assert_eq!(collect("abc"), None);

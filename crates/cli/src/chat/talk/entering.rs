@@ -11,7 +11,8 @@ use wire::acp::{TurnState, TurnStatus};
 use super::super::complete::Menu;
 use super::super::help;
 use super::super::jobs::{self, Done};
-use super::{Seat, Talk, told};
+use super::turns::{Turns, told};
+use super::{Seat, Talk};
 
 impl Talk<'_> {
     pub(super) async fn done(&mut self, done: Done, now: Instant) -> anyhow::Result<()> {
@@ -80,6 +81,7 @@ impl Talk<'_> {
         self.face.queued.clear();
         self.face.running = None;
         self.sent.clear();
+        self.turns = Turns::default();
         self.seat = Some(Seat {
             session: attached.session,
             watch,

@@ -5,8 +5,10 @@ use std::time::Duration;
 use domain::EventSeq;
 use tokio::time::Instant;
 
+use super::super::asking::{Pressed, Reaction};
 use super::super::commands::{self, Typed};
 use super::super::complete::Menu;
+use super::super::face::Waiting;
 use super::super::help;
 use super::super::jobs::{self, Job, Wanted};
 use super::super::keys::Key;
@@ -18,19 +20,35 @@ const TWICE: Duration = Duration::from_secs(2);
 
 impl<'a> Talk<'a> {
     pub(super) async fn keys(&mut self, keys: Vec<Key>, now: Instant) -> anyhow::Result<Flow> {
+        let is_alone = keys.len() == 1;
         for key in keys {
-            if self.key(key, now).await? == Flow::Over {
-                return Ok(Flow::Over);
+            let pressed = Pressed {
+                is_line_empty: self.face.editor.is_empty(),
+                is_alone,
+                now,
+            };
+            let rest = match self.face.asking.press(key, pressed) {
+                Reaction::Passed(keys) => keys,
+                Reaction::Taken => Vec::new(),
+                Reaction::Answered => {
+                    self.face.transcript.answered(now);
+                    Vec::new()
+                }
+                Reaction::Refused(why) => {
+                    self.face.hint(why, now);
+                    Vec::new()
+                }
+            };
+            for key in rest {
+                if self.key(key, now).await? == Flow::Over {
+                    return Ok(Flow::Over);
+                }
             }
         }
         Ok(Flow::On)
     }
 
     async fn key(&mut self, key: Key, now: Instant) -> anyhow::Result<Flow> {
-        let Some(key) = self.face.asking.press(key, now) else {
-            self.face.transcript.answered(now);
-            return Ok(Flow::On);
-        };
         let flow = match self.face.press(key) {
             Some(Key::Enter) => self.submit(now).await?,
             Some(Key::Ctrl(letter)) => self.control(letter, now).await?,
@@ -150,7 +168,12 @@ impl<'a> Talk<'a> {
             self.face.transcript.prompt(text);
             self.face.running = Some(now);
         } else {
-            self.face.queued.push_back((prompt, text.to_owned()));
+            self.face.wait(Waiting {
+                seq: None,
+                prompt: Some(prompt),
+                text: text.to_owned(),
+                is_own: true,
+            });
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ fn shown(updates: &[Value]) -> Vec<String> {
             "text" => Update::Text {
                 text: text("text"),
                 greeting: false,
+                message: None,
             },
             "thought" => Update::Thought { text: text("text") },
             "tool" => Update::ToolCall(call()),

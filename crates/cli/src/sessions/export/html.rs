@@ -6,7 +6,8 @@ use domain::event::ToolStatus;
 use journal::{Reader, Stored};
 
 use super::{About, Document, Trimmed};
-use crate::render::{one_line, printable};
+use crate::render::one_line;
+use crate::safe_text::without_controls;
 use crate::sessions::show::damage;
 use crate::sessions::transcript::{Piece, Tone, Transcript, Who, Words, status_name};
 use crate::sessions::walk::{self, End};
@@ -112,7 +113,7 @@ impl Document for Html {
                      <pre>{}</pre>\n</details>\n",
                     escaped(&name),
                     status_name(status),
-                    escaped(&printable(text))
+                    escaped(&without_controls(text))
                 )?;
             }
             Piece::Line { text, tone } => writeln!(
@@ -136,7 +137,7 @@ impl Document for Html {
 fn words(out: &mut dyn Write, reader: &Reader, words: Words<'_>) -> anyhow::Result<()> {
     let mut trimmed = Trimmed::default();
     let mut take = |piece: &str| {
-        let piece = trimmed.push(&printable(piece));
+        let piece = trimmed.push(&without_controls(piece));
         Ok(out.write_all(escaped(&piece).as_bytes())?)
     };
     match words {

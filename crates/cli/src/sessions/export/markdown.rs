@@ -5,7 +5,8 @@ use std::io::Write;
 use journal::{Reader, Stored};
 
 use super::{About, Document, Trimmed};
-use crate::render::{one_line, printable};
+use crate::render::one_line;
+use crate::safe_text::without_controls;
 use crate::sessions::show::damage;
 use crate::sessions::transcript::{Piece, Transcript, Who, Words, status_name};
 use crate::sessions::walk::{self, End};
@@ -103,7 +104,7 @@ fn heading(who: Who) -> &'static str {
 fn plain(out: &mut dyn Write, reader: &Reader, words: Words<'_>) -> anyhow::Result<()> {
     let mut trimmed = Trimmed::default();
     each(reader, words, |piece| {
-        Ok(out.write_all(trimmed.push(&printable(piece)).as_bytes())?)
+        Ok(out.write_all(trimmed.push(&without_controls(piece)).as_bytes())?)
     })?;
     Ok(out.write_all(b"\n")?)
 }
@@ -113,7 +114,7 @@ fn quoted(out: &mut dyn Write, reader: &Reader, words: Words<'_>) -> anyhow::Res
     let mut trimmed = Trimmed::default();
     out.write_all(b"> ")?;
     each(reader, words, |piece| {
-        let piece = trimmed.push(&printable(piece));
+        let piece = trimmed.push(&without_controls(piece));
         Ok(out.write_all(piece.replace('\n', "\n> ").as_bytes())?)
     })?;
     Ok(out.write_all(b"\n")?)
@@ -132,7 +133,7 @@ fn each(
 
 /// A block of code that no line in it can end.
 fn fenced(out: &mut dyn Write, language: &str, text: &str) -> anyhow::Result<()> {
-    let text = printable(text);
+    let text = without_controls(text);
     let fence = "`".repeat(longest_run(&text).max(2) + 1);
     let text = text.trim_end_matches('\n');
     Ok(writeln!(out, "{fence}{language}\n{text}\n{fence}")?)

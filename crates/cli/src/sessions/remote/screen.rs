@@ -4,7 +4,8 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::render::{Palette, one_line, printable};
+use crate::render::{Palette, one_line};
+use crate::safe_text::TextFilter;
 
 /// What stands on the terminal so far.
 pub(super) struct Screen<W> {
@@ -13,6 +14,7 @@ pub(super) struct Screen<W> {
     /// Who speaks, and in which message, while a text is open.
     speaking: Option<(&'static str, String)>,
     is_line_open: bool,
+    filter: TextFilter,
 }
 
 impl<W: Write> Screen<W> {
@@ -22,6 +24,7 @@ impl<W: Write> Screen<W> {
             palette,
             speaking: None,
             is_line_open: false,
+            filter: palette.filter(),
         }
     }
 
@@ -34,10 +37,19 @@ impl<W: Write> Screen<W> {
                 let title = one_line(params["toolCall"]["title"].as_str().unwrap_or("a tool"));
                 self.line(&self.palette.bold(&format!("asks: {title}")))
             }
-            Some("_fastness/turn") => match params["stopReason"].as_str() {
-                Some(reason) => self.line(&self.palette.dim(&format!("({})", one_line(reason)))),
-                None => Ok(()),
-            },
+            Some("_fastness/turn") => {
+                let error = &params["error"];
+                if error["kind"] == "interrupted" {
+                    return self.line(&self.palette.red("interrupted"));
+                }
+                match (error["message"].as_str(), params["stopReason"].as_str()) {
+                    (Some(why), _) => self.line(&self.palette.red(&one_line(why))),
+                    (None, Some(reason)) => {
+                        self.line(&self.palette.dim(&format!("({})", one_line(reason))))
+                    }
+                    (None, None) => Ok(()),
+                }
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -82,8 +94,9 @@ impl<W: Write> Screen<W> {
         if self.speaking != speaking {
             self.line(&self.palette.bold(&format!("{who}:")))?;
             self.speaking = speaking;
+            self.filter = self.palette.filter();
         }
-        let text = printable(text);
+        let text = self.filter.push(text);
         self.out.write_all(text.as_bytes())?;
         if !text.is_empty() {
             self.is_line_open = !text.ends_with('\n');

@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::script::{Script, say, tool};
 use testkit::{Home, Terminal};
 
-use super::{USUAL, chat, home, talk};
+use super::{USUAL, chat, choose, home, talk};
 use crate::support::{binary, echo};
 
 /// A command that prints numbers and then waits for a file, so that it can be looked at meanwhile.
@@ -19,7 +19,7 @@ async fn a_command_shows_its_last_lines_while_it_runs_and_is_folded_when_it_has_
     let mut terminal = chat(&home).await;
     terminal.enter("count");
     terminal.shows("allow it? [y] yes").await;
-    terminal.press("y");
+    choose(&mut terminal, "y").await;
     terminal.shows("\n  6\n  7\n  8\n  9\n").await;
     home.write("go", "");
     terminal.shows("counted").await;
@@ -48,7 +48,7 @@ async fn a_plan_stands_below_while_a_turn_runs_and_stays_when_it_has_ended() {
     terminal.enter("plan");
     terminal.shows("allow it? [y] yes").await;
     terminal.shows("☑ look\n▸ write\n").await;
-    terminal.press("n");
+    choose(&mut terminal, "n").await;
     terminal.shows("stopped\n\n☑ look\n▸ write\n").await;
     terminal.shows("ready").await;
 }

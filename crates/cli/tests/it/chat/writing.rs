@@ -3,7 +3,7 @@
 use testkit::script::{Script, say, stream, tool};
 use testkit::{Terminal, wait_for};
 
-use super::{chat, home, talk};
+use super::{chat, choose, home, talk};
 use crate::support::echo;
 
 /// Leaves, so that the next one can come.
@@ -117,7 +117,7 @@ async fn a_question_is_answered_by_its_number() {
     let mut terminal = chat(&home).await;
     terminal.enter("ask me");
     terminal.shows("[2] blue").await;
-    terminal.press("2");
+    choose(&mut terminal, "2").await;
     terminal.shows("told: blue").await;
 }
 

@@ -81,6 +81,14 @@ async fn attempts(layer: &str, user: User) -> BTreeMap<String, String> {
         .env("FASTNESS_LIMITS_COMMAND_FILE_BYTES_MAX", FILE_BYTES);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/escapes.py");
     home.write("escapes.py", &read_file(Path::new(script)).unwrap());
+    for (path, text) in [
+        ("nested/.git/HEAD", "ref: refs/heads/main\n"),
+        ("nested/.git/config", "[core]\n"),
+        (".vscode/tasks.json", "{}"),
+    ] {
+        std::fs::create_dir_all(home.workspace().join(path).parent().unwrap()).unwrap();
+        home.write(path, text);
+    }
     std::fs::create_dir(home.data_dir()).unwrap();
     std::fs::set_permissions(
         home.data_dir(),
@@ -117,6 +125,16 @@ async fn attempts(layer: &str, user: User) -> BTreeMap<String, String> {
             Some("[core]\n"),
             "{layer}"
         );
+        let nested = home.read("nested/.git/config");
+        assert_eq!(nested.as_deref(), Some("[core]\n"), "{layer}: {said}");
+        assert_eq!(
+            home.read(".vscode/tasks.json").as_deref(),
+            Some("{}"),
+            "{layer}"
+        );
+        for planted in [".git/commondir", "planted/config", ".envrc"] {
+            assert_eq!(home.read(planted), None, "{layer}: {planted}: {said}");
+        }
         let mine = home.user_dir().join("outside/mine");
         assert_eq!(read_file(&mine).as_deref(), Some("mine"), "{layer}");
     }

@@ -31,9 +31,19 @@ async fn cage(root: &Path, mode: SandboxMode) -> Cage {
         mode,
         ..SandboxSettings::default()
     };
-    let sandbox = Sandbox::new(environment(), PathBuf::from(binary()), BOUNDS, settings);
+    let sandbox = Sandbox::new(
+        environment(),
+        PathBuf::from(binary()),
+        BOUNDS,
+        settings,
+        None,
+    );
     let roots = Roots::new(root.to_owned(), Vec::new(), Vec::new());
-    sandbox.cage(&roots, Grants::default()).await.unwrap()
+    sandbox
+        .cage(&roots, Grants::default())
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 async fn start(root: &Path, cage: &Cage, script: &str) -> Piped {

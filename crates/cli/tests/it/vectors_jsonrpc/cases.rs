@@ -248,6 +248,26 @@ fn unanswered() -> Vec<(&'static str, String)> {
             "envelope-16",
             r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}"#,
         ),
+        (
+            "envelope-08",
+            r#"{"jsonrpc":"2.0","method":"m","params":5}"#,
+        ),
+        (
+            "envelope-08",
+            r#"{"jsonrpc":"2.0","method":"session/cancel","params":"x"}"#,
+        ),
+        (
+            "envelope-08",
+            r#"{"jsonrpc":"2.0","method":"session/cancel","params":null}"#,
+        ),
+        (
+            "envelope-08",
+            r#"{"jsonrpc":"2.0","method":"session/cancel","params":[1]}"#,
+        ),
+        (
+            "envelope-08",
+            r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":1e400}"#,
+        ),
     ];
     plain.map(|(id, frame)| (id, frame.to_owned())).into()
 }

@@ -2,31 +2,8 @@
 
 import assert from "node:assert/strict";
 import { bench } from "./bench.mjs";
-
-/** Opens the page by an address that `fastness open` made. */
-async function logIn(page, ask) {
-  const { url } = await ask("open");
-  await page.goto(url);
-  await page.getByRole("button", { name: "New" }).waitFor();
-  assert.ok(!page.url().includes("ticket"), "the ticket is taken out of the address");
-}
-
-async function start(page) {
-  const before = page.url();
-  await page.keyboard.press("c");
-  await page.getByRole("button", { name: "Start" }).click();
-  await page.waitForFunction((was) => location.href !== was && document.getElementById("prompt"), before);
-}
-
-async function prompt(page, words) {
-  await page.getByLabel("Prompt", { exact: true }).fill(words);
-  await page.keyboard.press("Enter");
-}
-
-/** All that was said and done, as a reader sees it. */
-const said = (page) => page.getByRole("log").innerText();
-
-const state = (page, words) => page.locator(".bar .badge").filter({ hasText: words }).waitFor();
+import { escape, keys, places, questions, queue } from "./safety.mjs";
+import { asked, logIn, prompt, said, start, state } from "./steps.mjs";
 
 /** Waits until two windows show the same conversation. */
 async function same(one, other) {
@@ -61,11 +38,14 @@ async function work({ plan, ask, person, accessible, picture }) {
   await page.emulateMedia({ colorScheme: "light" });
   assert.equal((await ask("file", { name: "notes.txt" })).text, "first line\nsecond line\n", "nothing happens before it is allowed");
   // Nothing was written in the prompt, so the keys are the question's.
+  await asked(page);
   await page.keyboard.press("y");
+  await page.keyboard.press("Enter");
 
   await page.getByRole("heading", { name: "Permission needed" }).locator("..").locator("..").getByText(plan.rejected).first().waitFor();
   assert.match((await ask("file", { name: "notes.txt" })).text, /second line changed/);
   await page.getByLabel("Reason, told to the agent").fill("keep it");
+  await asked(page);
   await page.getByRole("button", { name: "Reject" }).click();
   await page.getByText("I leave it then.").waitFor();
   await state(page, "idle");
@@ -110,6 +90,7 @@ async function work({ plan, ask, person, accessible, picture }) {
   await other.getByLabel("green").waitFor();
   await accessible(page, "a question");
   await page.getByLabel("green").check();
+  await asked(page);
   await page.getByRole("button", { name: "Answer" }).click();
   await page.getByText(/You said.*green/s).waitFor();
   await other.getByText("The agent asks").waitFor({ state: "detached" });
@@ -173,7 +154,7 @@ async function list({ page, plan, accessible, picture }) {
   await page.emulateMedia({ colorScheme: "light" });
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
-  await page.getByText("Permission needed").waitFor();
+  await asked(page);
   await page.getByRole("button", { name: "Reject" }).click();
   await page.goto(source);
   await page.getByText("Cancelled").waitFor();
@@ -250,7 +231,7 @@ async function restart({ plan, ask, person }) {
   const before = (await said(page)).match(/tick/g).length;
   // What is written meanwhile is sent when there is somebody to send it to.
   await prompt(page, "again");
-  await page.getByText("Waiting for its turn").waitFor();
+  await page.getByText("Sending…").waitFor();
   await ask("start");
   await page.getByText("Reconnecting").waitFor({ state: "detached" });
   await page.getByText("Interrupted").waitFor();
@@ -300,8 +281,10 @@ async function hostile({ plan, ask, person, accessible }) {
   assert.deepEqual(refused, [403, 403, 403]);
   await accessible(guest, "a shared session");
 
+  await asked(page);
   await page.locator(".bar h1").click();
   await page.keyboard.press("y");
+  await page.keyboard.press("Enter");
   await page.getByText("It is over.").waitFor();
   await guest.getByText("It is over.").waitFor();
   const folded = page.locator(".tool-head[aria-expanded=false]");
@@ -332,4 +315,4 @@ async function harmless(page) {
   assert.deepEqual(found, { elements: 0, links: [], handlers: 0, ran: undefined });
 }
 
-export const stories = { work, restart, hostile, bench };
+export const stories = { work, restart, hostile, bench, keys, escape, queue, questions, places };

@@ -213,7 +213,7 @@ async def edit(plan):
         session = (await agent.new_session(cwd=plan["workspace"], mcp_servers=[])).session_id
         answer = await agent.prompt(session_id=session, prompt=[text_block("edit")])
         assert answer.stop_reason == "end_turn"
-        assert peer.written == {wanted["copy"]: wanted["buffer"]}, peer.written
+        assert peer.written == {wanted["copy"]: wanted["copied"]}, peer.written
         done("reads see what is not saved, and writes go to the client")
         assert peer.commands == [["bash", "-c", wanted["command"]]], peer.commands
         assert peer.released == 1

@@ -130,7 +130,7 @@ async function editing(context) {
   ({ sessionId } = await context.request(session.new, { cwd: plan.workspace, mcpServers: [] }));
   const answer = await context.request(session.prompt, { sessionId, prompt: prompt("edit") });
   assert.equal(answer.stopReason, "end_turn");
-  assert.deepEqual(desk.written, { [file(plan.editor.copy)]: plan.editor.buffer });
+  assert.deepEqual(desk.written, { [file(plan.editor.copy)]: plan.editor.copied });
   done("reads see what is not saved, and writes go to the client");
   assert.deepEqual(desk.commands, [["bash", "-c", plan.editor.command]]);
   assert.equal(desk.released, 1);
