@@ -2,7 +2,7 @@
 # The real ACP clients, tool servers, language servers, tester of REST and driver of a browser that Fastness is
 # tested with: installs what is missing, runs the clients.
 #
-#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls|schemathesis|page]...
+#   scripts/peers.sh install [typescript|python|acpx|mcp-node|mcp-python|mcp-conformance|pylsp|tsls|schemathesis|openapi|uv|page]...
 #                                                          all of them if none is named
 #   scripts/peers.sh run PEER PLAN                         PLAN is the JSON the tests pass on
 #   scripts/peers.sh conformance ARG...                    the conformance suite of MCP
@@ -18,10 +18,10 @@ peers=${FASTNESS_PEERS_DIR:-$root/target/peers}
 # The file that pins a peer's versions; a copy of it beside the installation says it is complete.
 pin_of() {
     case $1 in
-    typescript | acpx | mcp-node | mcp-conformance | tsls | page) echo "$pins/$1/package-lock.json" ;;
-    python | mcp-python | pylsp | schemathesis) echo "$pins/$1/requirements.txt" ;;
+    typescript | acpx | mcp-node | mcp-conformance | tsls | openapi | page) echo "$pins/$1/package-lock.json" ;;
+    python | mcp-python | pylsp | schemathesis | uv) echo "$pins/$1/requirements.txt" ;;
     *)
-        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp, tsls, schemathesis or page" >&2
+        echo "there is no peer \`$1\`; try typescript, python, acpx, mcp-node, mcp-python, mcp-conformance, pylsp, tsls, schemathesis, openapi, uv or page" >&2
         exit 2
         ;;
     esac
@@ -77,7 +77,7 @@ install_peer() {
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in
-                python | mcp-python | schemathesis) install_python "$1" ;;
+                python | mcp-python | schemathesis | uv) install_python "$1" ;;
                 pylsp) install_pylsp ;;
                 tsls) install_tsls ;;
                 *) install_npm "$1" ;;
@@ -125,7 +125,7 @@ run_conformance() {
 case ${1:-install} in
 install)
     shift || true
-    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls schemathesis page; fi
+    if [ $# -eq 0 ]; then set -- typescript python acpx mcp-node mcp-python mcp-conformance pylsp tsls schemathesis openapi uv page; fi
     for peer in "$@"; do install_peer "$peer"; done
     ;;
 run)

@@ -51,6 +51,9 @@ usage: cargo xtask COMMAND
   soak journal    the journal over a storage that fails and loses power
     --seeds N     how many seeds, from 0 on (10,000)
     --seed S      only this one
+  soak bash       commands that permission rules know, run by a real bash
+    --commands N  how many are made (200,000)
+    --seed S      only the hundred of this seed
   soak resume     clients that come and go over bad networks, a server that dies
     --seeds N     how many seeds, from 0 on (20,000)
     --seed S      only this one, fifty times

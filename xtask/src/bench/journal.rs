@@ -39,6 +39,7 @@ fn new_session(store: &FileStore) -> Result<Writer, Failure> {
         cwd: CWD.to_owned(),
         epoch: 0,
         additional_directories: Vec::new(),
+        real_directories: Vec::new(),
     };
     let made = store.create(SessionId::random(), vec![created.into()], Timestamp::now());
     made.map(|(writer, _)| writer).map_err(failed)

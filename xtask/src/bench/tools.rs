@@ -53,6 +53,7 @@ fn sandbox(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
             plan.program.clone(),
             BOUNDS,
             settings,
+            None,
         )
     };
     let (both, landlock) = (make(SandboxMode::Auto), make(SandboxMode::Landlock));
@@ -101,7 +102,10 @@ async fn one(
     let cwd = std::fs::File::open(&plan.folder).map_err(because("cannot open the folder"))?;
     let started = Instant::now();
     let cage: Option<Cage> = match sandbox {
-        Some(sandbox) => sandbox.cage(roots, Grants::default()).await,
+        Some(sandbox) => sandbox
+            .cage(roots, Grants::default())
+            .await
+            .map_err(because("cannot make a sandbox"))?,
         None => None,
     };
     if sandbox.is_some() != cage.is_some() {

@@ -28,7 +28,9 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     // Not shipped: it runs what tests are made of for longer than tests may.
     (
         "xtask",
-        &["domain", "journal", "mcp", "netguard", "testkit", "tools"],
+        &[
+            "agent", "domain", "journal", "mcp", "netguard", "testkit", "tools",
+        ],
     ),
 ];
 
