@@ -24,7 +24,6 @@ use domain::limits::HOOK_END_TIME_MAX;
 use domain::{SessionId, ToolServer};
 use llm::Addresses;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tools::agents::Agents;
 use tools::instructions::Instructions;
@@ -37,7 +36,7 @@ pub use agents::AgentSource;
 pub use approvals::{Approval, Approvals};
 pub use file::{FILE_NAME, ProjectFile};
 pub use servers::{SERVERS_FILE_NAME, ServersFile, with_network};
-pub use surveys::{Moment, Recheck, Surveys};
+pub use surveys::{Moment, Surveys};
 pub use variables::Variables;
 
 use crate::hooks::Hooks;
@@ -236,14 +235,6 @@ impl ProjectView {
         if let Some(survey) = known {
             survey.holds(asked);
         }
-    }
-
-    /// Waits, with every session at this place, to hear whether what the newest look saw holds now.
-    /// If the disk is to be asked for that, the asking comes along. `None` if there was no look.
-    #[must_use]
-    pub fn join_recheck(&self) -> Option<(oneshot::Receiver<bool>, Option<Recheck>)> {
-        let known = lock(&self.shared.known).clone();
-        known.map(|survey| survey.join())
     }
 
     /// What the newest look saw, if there was one. Asks nobody.

@@ -39,12 +39,7 @@ pub enum Report {
         /// How much the model takes at once.
         context_window: u64,
     },
-    /// The turn is about to reach out of this process; what it answers must be on disk by then.
-    ReachesOut {
-        /// Told once it is stored.
-        stored: oneshot::Sender<()>,
-    },
-    /// The model's view of everything decided so far is wanted.
+    /// The model's view of everything stored so far is wanted.
     Context {
         /// Where to send it.
         reply: oneshot::Sender<Context>,

@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::event::{MessageKind, StopReason, Usage};
 use domain::{FailureKind, TurnError, TurnId};
-use llm::{Catalog, ChunkStream, Model, ModelError, ModelRequest, ModelStop, Schema, ToolSpec};
+use llm::{Catalog, Model, ModelError, ModelStop, Schema, ToolSpec};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
 use tools::client_side::discovery::ClientTool;
@@ -63,9 +63,6 @@ pub struct TurnInput {
     pub asked: Moment,
     /// Its number.
     pub turn: TurnId,
-    /// Whether the prompt that it answers is on disk. If not, it asks for that before anything of it
-    /// leaves the process.
-    pub is_stored: bool,
 }
 
 /// Where models other than the session's come from.
@@ -104,7 +101,6 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         view: input.view,
         asked: input.asked,
         turn: input.turn,
-        is_stored: input.is_stored,
         project: Arc::default(),
         said: String::new(),
         repeats: Repeats::new(input.budget.repeats_max()),
@@ -168,8 +164,6 @@ struct Turn {
     view: ProjectView,
     asked: Moment,
     turn: TurnId,
-    /// Whether what it answers is on disk.
-    is_stored: bool,
     project: Arc<Project>,
     /// What the model has said in this step, as far as a hook wants to know.
     said: String,
@@ -268,32 +262,6 @@ impl Turn {
         let kind = MessageKind::Text;
         self.report(Report::Text { kind, delta: text }).await?;
         Ok(StopReason::EndTurn)
-    }
-
-    /// To be called before anything of the turn leaves this process: intent is stored before effect.
-    async fn before_reaching_out(&mut self) -> Result<(), Stopped> {
-        if self.is_stored {
-            return Ok(());
-        }
-        let (stored, told) = oneshot::channel();
-        self.report(Report::ReachesOut { stored }).await?;
-        self.until_stored(told).await?;
-        self.is_stored = true;
-        Ok(())
-    }
-
-    /// Returns once the session says that something is on disk.
-    async fn until_stored(&mut self, told: oneshot::Receiver<()>) -> Result<(), Stopped> {
-        let told = unless_cancelled(&self.cancel, told).await?;
-        told.map_err(|_| Stopped::Abandoned)
-    }
-
-    /// Asks the model.
-    async fn stream(&mut self, request: ModelRequest) -> Result<ChunkStream, Stopped> {
-        if self.model.reaches_out() {
-            self.before_reaching_out().await?;
-        }
-        Ok(self.model.stream(request))
     }
 
     async fn report(&mut self, report: Report) -> Result<(), Stopped> {

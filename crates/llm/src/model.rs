@@ -173,11 +173,6 @@ pub trait Model: Send {
         false
     }
 
-    /// Whether asking it is noticed outside this process: by a server, and by who pays for it.
-    fn reaches_out(&self) -> bool {
-        true
-    }
-
     /// Tokens that fit into one call, question and answer together.
     fn context_window(&self) -> u64 {
         CONTEXT_WINDOW_DEFAULT

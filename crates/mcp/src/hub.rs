@@ -249,10 +249,6 @@ impl RemoteTools for Hub {
         })
     }
 
-    fn has_servers(&self) -> bool {
-        !lock(&self.kept).is_empty()
-    }
-
     fn offered(&self) -> Offered {
         self.build()
     }

@@ -37,7 +37,6 @@ use crate::resume_file::ResumeFile;
 use crate::state::{Command, Rejected, Said, SessionState};
 use crate::store_task::blocking;
 
-mod beginning;
 mod commit;
 mod enter;
 mod family;
@@ -153,8 +152,6 @@ struct LiveTurn {
     end_by: Option<Instant>,
     pace: pace::Pace,
     caller: family::Caller,
-    /// It began together with its prompt, which is not stored yet.
-    is_beginning: bool,
 }
 
 /// Who sent a prompt.
@@ -212,7 +209,6 @@ impl SessionActor {
         self.take_all_that_waits().await;
         self.on_bell();
         self.on_deadlines().await;
-        self.begin_with_prompt().await;
         self.commit().await;
         self.carry_on().await;
     }

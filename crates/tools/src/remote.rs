@@ -23,9 +23,6 @@ pub trait RemoteTools: fmt::Debug + Send + Sync {
     /// with; then waits, though not for long, until those that just begin have begun.
     fn settle(&self, wanted: Vec<ToolServer>) -> Settling;
 
-    /// Whether there are any servers.
-    fn has_servers(&self) -> bool;
-
     /// What is there at this moment.
     fn offered(&self) -> Offered;
 

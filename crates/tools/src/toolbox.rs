@@ -251,12 +251,6 @@ impl Toolbox {
         builtin::find(name)?.question(input)
     }
 
-    /// Whether the client that prompted may be asked for something: files, terminals, tools.
-    #[must_use]
-    pub fn has_client(&self) -> bool {
-        self.seat.is_some()
-    }
-
     /// Asks the client which tools of its own it has, if it offers that and is there; gives what a
     /// person should know of it.
     pub async fn discover(&mut self) -> Vec<String> {

@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::oneshot;
 use tools::roots::Root;
 use tools::stamps::Stamps;
 
@@ -21,9 +20,6 @@ pub(super) struct Survey {
     project: Arc<Project>,
     /// When the newest look began that found it to hold.
     held_at: Mutex<Moment>,
-    /// Who waits for the disk to be asked, once for all who came before that begins; a session waits
-    /// once at a time, so no more than there are sessions.
-    waiting: Mutex<Vec<oneshot::Sender<bool>>>,
 }
 
 impl Survey {
@@ -37,11 +33,6 @@ impl Survey {
         if self.held_since(asked) {
             return true;
         }
-        self.holds_now()
-    }
-
-    /// Asks the disk. Blocks.
-    fn holds_now(&self) -> bool {
         let began = Moment::now();
         let holds = self.stamps.are_fresh();
         if holds {
@@ -51,51 +42,12 @@ impl Survey {
         holds
     }
 
-    /// Waits with all others to hear whether it holds now. The first to come has the disk to ask.
-    pub(super) fn join(self: &Arc<Self>) -> (oneshot::Receiver<bool>, Option<Recheck>) {
-        let (tell, told) = oneshot::channel();
-        let mut waiting = self.lock_waiting();
-        waiting.push(tell);
-        let is_first = waiting.len() == 1;
-        (told, is_first.then(|| Recheck(Some(Arc::clone(self)))))
-    }
-
-    fn lock_waiting(&self) -> std::sync::MutexGuard<'_, Vec<oneshot::Sender<bool>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn lock_held_at(&self) -> std::sync::MutexGuard<'_, Moment> {
         self.held_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn project(&self) -> Arc<Project> {
         Arc::clone(&self.project)
-    }
-}
-
-/// The disk is to be asked, for all who wait. Dropped, nobody is left waiting.
-#[must_use = "others wait for it"]
-pub struct Recheck(Option<Arc<Survey>>);
-
-impl Recheck {
-    /// Asks. Blocks.
-    pub fn run(mut self) {
-        let Some(survey) = self.0.take() else { return };
-        // Whoever comes from here on wants to know of a later moment.
-        let waiting = std::mem::take(&mut *survey.lock_waiting());
-        let holds = survey.holds_now();
-        for tell in waiting {
-            // Who is gone needs no answer.
-            let _ = tell.send(holds);
-        }
-    }
-}
-
-impl Drop for Recheck {
-    fn drop(&mut self) {
-        if let Some(survey) = &self.0 {
-            survey.lock_waiting().clear();
-        }
     }
 }
 
@@ -123,7 +75,6 @@ impl Surveys {
             stamps,
             project: Arc::new(project),
             held_at,
-            waiting: Mutex::default(),
         });
         self.with(|held| {
             if held.len() == held.capacity() {

@@ -34,8 +34,8 @@ impl Turn {
             messages: context.messages,
             tools: Arc::clone(&self.tools),
         };
-        let mut stream = self.stream(request).await?;
         let mut call = ModelCall::start();
+        let mut stream = self.model.stream(request);
         let mut answer = Answer::default();
         let ended = loop {
             let chunk = match next_chunk(&mut stream, &self.cancel).await {
@@ -116,8 +116,8 @@ impl Turn {
         purpose: UsagePurpose,
         bytes_max: usize,
     ) -> Result<String, Stopped> {
-        let mut stream = self.stream(request).await?;
         let mut call = ModelCall::start();
+        let mut stream = self.model.stream(request);
         let (mut said, mut used) = (String::new(), None);
         let ended = loop {
             let chunk = match next_chunk(&mut stream, &self.cancel).await {

@@ -7,7 +7,7 @@ use domain::event::{Compaction, CompactionKind};
 use llm::ModelError;
 use tokio::sync::oneshot;
 
-use super::{Stopped, Turn, summary};
+use super::{Stopped, Turn, summary, unless_cancelled};
 use crate::context::{Cut, Plan, tokens_in, tokens_of};
 use crate::report::{Context, Report};
 
@@ -150,7 +150,8 @@ impl Turn {
         let (stored, told) = oneshot::channel();
         self.report(Report::Compacted { compaction, stored })
             .await?;
-        self.until_stored(told).await
+        let told = unless_cancelled(&self.cancel, told).await?;
+        told.map_err(|_| Stopped::Abandoned)
     }
 
     /// The conversation as it stands.

@@ -65,21 +65,11 @@ impl Turn {
         self.toolbox = toolbox.with_sandbox_changed(|settings| {
             project.sandbox.apply(settings, project.home.as_deref());
         });
-        // A model in this process is not told which tools there are, and its turn must not wait.
-        if self.model.reaches_out() {
-            unless_cancelled(&self.cancel, self.toolbox.look_at_files()).await?;
-        }
-        if self.toolbox.has_client() {
-            // It is asked for its tools now, and for files as soon as a change is to be shown.
-            self.before_reaching_out().await?;
-        }
+        unless_cancelled(&self.cancel, self.toolbox.look_at_files()).await?;
         for text in unless_cancelled(&self.cancel, self.toolbox.discover()).await? {
             self.report(Report::Note(Note::Told(text))).await?;
         }
         if let Some(remote) = self.toolbox.remote().cloned() {
-            if !project.servers.is_empty() || remote.has_servers() {
-                self.before_reaching_out().await?;
-            }
             let settling = remote.settle(project.servers.clone());
             self.wait_for_servers(&*remote, settling).await?;
         }
@@ -256,7 +246,6 @@ impl Turn {
         let Some(expanding) = remote.and_then(|remote| remote.expand(name, arguments)) else {
             return Ok(None);
         };
-        self.before_reaching_out().await?;
         let expanded = unless_cancelled(&self.cancel, expanding).await?;
         let name = name.to_owned();
         Ok(Some(expanded.map(|text| Expanded {
@@ -413,7 +402,6 @@ impl Turn {
                 fields.insert("toolName".to_owned(), json!(call.name));
                 fields.insert("callId".to_owned(), json!(call.id));
             }
-            self.before_reaching_out().await?;
             let running = self.project.hooks.run(&hook, self.view.place(), &fields);
             let mut ran = match unless_cancelled(&self.cancel, running).await {
                 Ok(ran) => ran,

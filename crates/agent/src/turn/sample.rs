@@ -68,8 +68,8 @@ impl Turn {
             messages: Arc::new(messages),
             tools: Arc::new([]),
         };
-        let mut stream = self.stream(request).await?;
         let mut call = ModelCall::start();
+        let mut stream = self.model.stream(request);
         let (mut text, mut is_cut) = (String::new(), false);
         let ended = loop {
             let chunk = match next_chunk(&mut stream, &self.cancel).await {

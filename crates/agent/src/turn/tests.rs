@@ -168,15 +168,3 @@ async fn a_call_that_is_counted_as_it_goes_is_stored_once_by_its_last_count() {
     assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
     assert_eq!(world.tokens_read(), [300]);
 }
-
-#[tokio::test]
-async fn a_model_elsewhere_is_not_asked_before_the_prompt_is_stored() {
-    let mut world = World::new(vec![says("done")]);
-    world.is_stored = false;
-    world.start();
-    assert!(world.is_quiet().await);
-    assert_eq!(world.requests(), 0, "it was asked");
-    world.stored();
-    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
-    assert_eq!(world.requests(), 1);
-}

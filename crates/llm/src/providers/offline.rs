@@ -38,10 +38,6 @@ impl Model for OfflineModel {
     fn stream(&mut self, request: ModelRequest) -> ChunkStream {
         Box::pin(stream::iter(reply(&request).into_iter().map(Ok)))
     }
-
-    fn reaches_out(&self) -> bool {
-        false
-    }
 }
 
 /// The whole reply to the end of the conversation.

@@ -120,10 +120,6 @@ impl Model for ScriptModel {
         Box::pin(Playback::start(entry, request.messages, &self.limits))
     }
 
-    fn reaches_out(&self) -> bool {
-        false
-    }
-
     fn may_write_calls(&self) -> bool {
         true
     }

@@ -24,28 +24,10 @@ type After = Box<dyn FnOnce(Result<(), FailureKind>) + Send>;
 #[derive(Default)]
 pub(super) struct Staged {
     entries: Vec<Entry>,
-    /// How many of them the conversation knows of already.
-    told: usize,
     after: Vec<After>,
 }
 
 impl Staged {
-    /// Whether everything that was decided is stored.
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Whether it only adds: nothing of it ends a message or a turn, or takes something back.
-    pub(super) fn only_adds(&self) -> bool {
-        self.entries.iter().all(|entry| match entry {
-            Entry::Event(event) => !matches!(
-                event,
-                Event::SessionRewound(_) | Event::TurnResult(_) | Event::TurnInterrupted(_)
-            ),
-            Entry::EndMessage { .. } => false,
-        })
-    }
-
     /// Has `tell` called once everything staged so far is stored, or could not be.
     pub(super) fn after(&mut self, tell: impl FnOnce(Result<(), FailureKind>) + Send + 'static) {
         self.after.push(Box::new(tell));
@@ -82,7 +64,7 @@ impl SessionActor {
             let kind = FailureKind::StorageFailed;
             return staged.after.into_iter().for_each(|tell| tell(Err(kind)));
         };
-        let (entries, told) = (staged.entries, staged.told);
+        let entries = staged.entries;
         let prompted = self.view.clone().zip(self.prompted_at);
         let appended = blocking(move || {
             let appended = open.writer.append(entries, Timestamp::now());
@@ -95,19 +77,18 @@ impl SessionActor {
         match appended.await {
             Ok((open, Ok(stored))) => {
                 self.open = Some(open);
-                self.stored(&stored, told, staged.after);
+                self.stored(&stored, staged.after);
             }
             Ok((_, Err(error))) | Err(error) => self.fence(&error, staged.after),
         }
     }
 
-    /// What is stored becomes visible: first to those who asked for it, then to everyone. The
-    /// conversation knows the first `told` of it already.
-    fn stored(&mut self, stored: &[Arc<Stored>], told: usize, after: Vec<After>) {
+    /// What is stored becomes visible: first to those who asked for it, then to everyone.
+    fn stored(&mut self, stored: &[Arc<Stored>], after: Vec<After>) {
         if let Some(conversation) = &mut self.conversation {
             let mut long = false;
             let mut rewound = false;
-            for event in stored.iter().skip(told) {
+            for event in stored {
                 rewound |= matches!(event.event, Event::SessionRewound(_));
                 conversation.apply(event.seq, &event.event, |_| {
                     long = true;
@@ -120,9 +101,6 @@ impl SessionActor {
             if long || rewound || too_large {
                 self.conversation = None;
             }
-        }
-        if let Some(turn) = &mut self.turn {
-            turn.is_beginning = false;
         }
         self.note_questions(stored);
         self.tell_children(stored);
@@ -178,26 +156,6 @@ impl SessionActor {
         }
     }
 
-    /// Has the conversation hear of what is staged; `false` if it is not at hand or cannot.
-    pub(super) fn tell_staged(&mut self) -> bool {
-        let (Some(conversation), Some(open)) = (&mut self.conversation, &self.open) else {
-            return false;
-        };
-        if !self.staged.only_adds() {
-            return false;
-        }
-        let Staged { entries, told, .. } = &mut self.staged;
-        let mut seq = EventSeq(open.state.head().0 - entries.len() as u64 + *told as u64);
-        for entry in entries.iter().skip(*told) {
-            seq = seq.next();
-            if let Entry::Event(event) = entry {
-                conversation.apply(seq, event, |_| String::new());
-            }
-        }
-        *told = entries.len();
-        true
-    }
-
     /// After a failed write only recovery can say what is on disk: the turn ends here, clients
     /// stay attached, and the next command that writes opens the files anew.
     pub(super) fn fence(&mut self, error: &StoreError, after: Vec<After>) {
@@ -208,7 +166,7 @@ impl SessionActor {
         self.open = None;
         // What it was doing is over; until its files are open again the disk says how it stands.
         self.publish();
-        (self.staged.entries, self.staged.told) = (Vec::new(), 0);
+        self.staged.entries.clear();
         self.drop_turn();
         self.conversation = None;
         self.sync_due = None;

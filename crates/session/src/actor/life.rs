@@ -308,7 +308,8 @@ impl SessionActor {
             .as_ref()
             .is_some_and(|open| open.state.running().is_some())
         {
-            self.start_turn().await;
+            let prompter = self.next_prompter.take();
+            self.start_turn(prompter).await;
         } else {
             // Nothing runs and nothing waits, so nobody's prompt does.
             self.next_prompter = None;

@@ -1,6 +1,5 @@
 //! The running turn: starting it, storing what it reports, ending it.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use agent::client_side::ClientSeat;
@@ -22,12 +21,9 @@ use tracing::Instrument as _;
 
 use super::family::Caller;
 use super::pace::Pace;
-use super::{CANCEL_TIME_MAX, LiveTurn, SessionActor};
+use super::{CANCEL_TIME_MAX, LiveTurn, Prompter, SessionActor};
 use crate::state::{Command, Proposed, SessionState};
 use crate::store_task::blocking;
-
-/// A turn as it runs.
-pub(super) type Turning = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Text that is written at once if it waits: more would be no faster.
 const TEXT_WRITE_BYTES: usize = 64 * 1024;
@@ -40,18 +36,10 @@ const WHOLE_BYTES_MAX: usize = 16 * 1024;
 
 impl SessionActor {
     /// Starts the turn that the journal says is running.
-    pub(super) async fn start_turn(&mut self) {
-        if let Some(turn) = self.set_up_turn().await {
-            tokio::spawn(turn);
-        }
-    }
-
-    /// The turn that is decided, as it will run. What is still staged it knows not to be stored.
     ///
     /// Where its tools run is decided here and stays so: with the client that prompted as far as
     /// it offers that, else on the server. So is its model.
-    pub(super) async fn set_up_turn(&mut self) -> Option<Turning> {
-        let prompter = self.next_prompter.take();
+    pub(super) async fn start_turn(&mut self, prompter: Option<Prompter>) {
         let view = self.view();
         let system = self.system_prompt().await;
         let model = self.model.take().unwrap_or_else(|| self.open_model());
@@ -59,8 +47,8 @@ impl SessionActor {
         let role = self.role();
         let limits = &self.engine.limits;
         let limits = role.map_or_else(|| limits.clone(), |role| role.limits(limits));
-        let open = self.open.as_ref()?;
-        let roots = self.roots()?;
+        let Some(open) = &self.open else { return };
+        let Some(roots) = self.roots() else { return };
         let roots = roots.with_seen(self.seen.clone());
         let turn = open.state.last_turn();
         let started_by = prompter.as_ref().map(|prompter| prompter.line);
@@ -97,14 +85,13 @@ impl SessionActor {
             view,
             asked: self.prompted_at.take().unwrap_or_else(Moment::now),
             turn,
-            is_stored: self.staged.is_empty(),
         };
         let caller = Caller::new(open.state.mode());
         self.cool_at = None;
         let (sender, reports) = mpsc::channel(TURN_REPORTS_MAX);
         let cancel = CancellationToken::new();
         let span = self.watch_start(turn, trace);
-        let turning = turn::run(input, sender, cancel.clone()).instrument(span);
+        tokio::spawn(turn::run(input, sender, cancel.clone()).instrument(span));
         self.turn = Some(LiveTurn {
             reports,
             cancel,
@@ -113,9 +100,7 @@ impl SessionActor {
             end_by: None,
             pace: Pace::default(),
             caller,
-            is_beginning: !self.staged.is_empty(),
         });
-        Some(Box::pin(turning))
     }
 
     /// Where a project's model comes from, and one at an address of it. A session that has a model of
@@ -262,7 +247,6 @@ impl SessionActor {
                 purpose,
                 context_window,
             }),
-            Some(Report::ReachesOut { stored }) => self.tell_once_stored(stored),
             Some(Report::Context { reply }) => {
                 if let Some(conversation) = self.conversation().await {
                     // A turn that is gone needs no context.
@@ -368,7 +352,6 @@ impl SessionActor {
                 | Report::Note(_)
                 | Report::Model(_)
                 | Report::Usage { .. }
-                | Report::ReachesOut { .. }
                 | Report::Context { .. }
                 | Report::Plan { .. }
                 | Report::Compacted { .. }
@@ -382,7 +365,7 @@ impl SessionActor {
         (deltas, None)
     }
 
-    pub(super) fn report_at_hand(&mut self) -> Option<Report> {
+    fn report_at_hand(&mut self) -> Option<Report> {
         self.turn.as_mut()?.reports.try_recv().ok()
     }
 
@@ -498,13 +481,9 @@ impl SessionActor {
         pushed.map(Some)
     }
 
-    /// The conversation up to what is stored now, folded from the journal unless it is at hand; with
-    /// what is staged for a turn that begins together with its prompt. If it cannot be read, the
-    /// session is fenced and there is none.
+    /// The conversation up to what is stored now, folded from the journal unless it is at hand.
+    /// If it cannot be read, the session is fenced and there is none.
     async fn conversation(&mut self) -> Option<&mut Conversation> {
-        if self.is_beginning() && self.tell_staged() {
-            return self.conversation.as_mut();
-        }
         self.commit().await;
         if self.conversation.is_none() {
             match self.fold_conversation().await {

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot be told has failed")]
 
-mod beginning;
 mod clientside;
 mod entering;
 mod leaving;
 mod power;
 mod resting;
+mod turn_start;
 mod turns;

@@ -56,8 +56,6 @@ const LONG_CHUNKS: u64 = 12;
 pub(super) struct Speaker {
     /// When the process began.
     pub(super) began: Instant,
-    /// Whether it counts as part of the process, so that its turns begin with their prompts.
-    pub(super) is_inside: bool,
 }
 
 impl Provider for Speaker {
@@ -66,8 +64,8 @@ impl Provider for Speaker {
     }
 
     fn open(&self) -> Box<dyn Model> {
-        let Self { began, is_inside } = *self;
-        Box::new(Self { began, is_inside })
+        let began = self.began;
+        Box::new(Self { began })
     }
 }
 
@@ -102,10 +100,6 @@ impl Model for Speaker {
             };
             Some((chunk, (steps, began, number, said + 1)))
         }))
-    }
-
-    fn reaches_out(&self) -> bool {
-        !self.is_inside
     }
 }
 

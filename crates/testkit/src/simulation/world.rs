@@ -120,8 +120,7 @@ impl<'a> World<'a> {
             ..Limits::default()
         };
         let gate = Arc::clone(&self.grounds.gate);
-        let is_inside = self.summary.lives.is_multiple_of(2);
-        let provider: Arc<dyn Provider> = Arc::new(Speaker { began, is_inside });
+        let provider: Arc<dyn Provider> = Arc::new(Speaker { began });
         let catalog: Arc<dyn Catalog> = Arc::new(OneModel(Arc::clone(&provider)));
         let sessions = Sessions::start(Engine {
             store: self.store(),

@@ -101,18 +101,3 @@ async fn d_07_each_hook_sees_what_the_one_before_it_made_of_the_call() {
     assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
     assert!(world.file("heard").contains("\"path\":\"first\""));
 }
-
-#[tokio::test]
-async fn d_07_no_hook_runs_before_the_prompt_that_it_is_about_is_stored() {
-    let mut world = World::new(vec![says("done")])
-        .prompted("hello")
-        .with_hook(HookPoint::UserPromptSubmit, "true");
-    world.is_stored = false;
-    world.start();
-    assert!(world.is_quiet().await);
-    assert_eq!(world.hooked(), [], "it ran");
-    world.stored();
-    assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
-    let ran = (HookPoint::UserPromptSubmit, HookOutcome::Ok);
-    assert_eq!(world.hooked(), [ran]);
-}

@@ -77,10 +77,6 @@ pub(super) struct World {
     /// The operator's file.
     pub(super) settings: String,
     pub(super) limits: Limits,
-    /// Whether the prompt is on disk when the turn begins.
-    pub(super) is_stored: bool,
-    /// The turn waits for its prompt to be stored before it reaches out.
-    reaches_out: Option<oneshot::Sender<()>>,
     pub(super) events: Vec<Event>,
     text: String,
     outcome: Option<Result<StopReason, TurnError>>,
@@ -99,8 +95,6 @@ impl World {
             asked,
             client: Arc::new(Files { asks }),
             cancel: CancellationToken::new(),
-            is_stored: true,
-            reaches_out: None,
             reports: None,
             command: None,
             settings: String::new(),
@@ -148,7 +142,6 @@ impl World {
             view: ProjectView::new(self.surroundings()),
             asked: crate::project::Moment::now(),
             turn: TurnId(1),
-            is_stored: self.is_stored,
         };
         tokio::spawn(run(input, reports, self.cancel.clone()));
         self.reports = Some(receiver);
@@ -174,11 +167,6 @@ impl World {
     /// The text of a file beside the turn.
     pub(super) fn file(&self, name: &str) -> String {
         std::fs::read_to_string(self.place.path().join(name)).unwrap()
-    }
-
-    /// The prompt is on disk now.
-    pub(super) fn stored(&mut self) {
-        self.reaches_out.take().unwrap().send(()).unwrap();
     }
 
     pub(super) fn cancel(&self) {
@@ -352,9 +340,6 @@ impl World {
                 session_cost_nano_usd: None,
                 usage,
             }),
-            Some(Report::ReachesOut { stored }) => {
-                assert!(self.reaches_out.replace(stored).is_none());
-            }
             Some(Report::Context { reply }) => assert!(reply.send(self.folded().context()).is_ok()),
             Some(Report::Plan { keep_tokens, reply }) => {
                 assert!(reply.send(self.folded().plan(keep_tokens)).is_ok());

@@ -1,4 +1,4 @@
-//! Turns whose model is in this process: they begin with their prompts and share a sync with them.
+//! How a turn starts: after its prompt is stored, and with a conversation that holds each event once.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,18 +10,16 @@ use session::{Accepted, Attached, CommandError, Item, Prompt};
 
 use crate::resting::{session_with, turn};
 
-/// Says what it was told so far, in as many pieces as it has.
+/// Repeats the conversation, in `pieces` chunks.
 #[derive(Clone)]
 struct Echo {
-    is_inside: bool,
     pieces: usize,
     asked: Arc<Mutex<usize>>,
 }
 
-impl Echo {
-    fn inside() -> Self {
+impl Default for Echo {
+    fn default() -> Self {
         Self {
-            is_inside: true,
             pieces: 1,
             asked: Arc::default(),
         }
@@ -54,41 +52,14 @@ impl Model for Echo {
         let pieces: Vec<_> = pieces.map(|piece| Ok(Chunk::Text(piece))).collect();
         Box::pin(stream::iter(pieces))
     }
-
-    fn reaches_out(&self) -> bool {
-        !self.is_inside
-    }
-}
-
-/// Syncs of the second turn of a session, which has all that it needs at hand.
-async fn syncs_of_a_turn(echo: Echo) -> u64 {
-    let (storage, _sessions, mut attached) = session_with(Arc::new(echo)).await;
-    turn(&mut attached, "one").await;
-    let before = storage.syncs();
-    assert_eq!(turn(&mut attached, "two").await, "one answered two");
-    storage.syncs() - before
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_there_at_once_shares_the_sync_of_its_prompt() {
-    assert_eq!(syncs_of_a_turn(Echo::inside()).await, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_elsewhere_is_asked_once_its_prompt_is_stored() {
-    let elsewhere = Echo {
-        is_inside: false,
-        ..Echo::inside()
-    };
-    assert_eq!(syncs_of_a_turn(elsewhere).await, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn turns_that_begin_with_their_prompts_remember_each_thing_once() {
+async fn conversation_holds_each_message_once() {
     for pieces in [1, 3] {
         let echo = Echo {
             pieces,
-            ..Echo::inside()
+            ..Echo::default()
         };
         let (_storage, _sessions, mut attached) = session_with(Arc::new(echo)).await;
         assert_eq!(turn(&mut attached, "one").await, "one");
@@ -99,27 +70,27 @@ async fn turns_that_begin_with_their_prompts_remember_each_thing_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_panics_as_it_begins_ends_and_the_session_goes_on() {
-    let (_storage, _sessions, mut attached) = session_with(Arc::new(Echo::inside())).await;
+async fn panicking_turn_ends_and_the_session_goes_on() {
+    let (_storage, _sessions, mut attached) = session_with(Arc::new(Echo::default())).await;
     turn(&mut attached, "one").await;
     assert_eq!(turn(&mut attached, "panic").await, "");
     assert_eq!(turn(&mut attached, "two").await, "one answered panic two");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prompt_right_behind_a_rewind_knows_nothing_of_what_was_undone() {
-    let (_storage, _sessions, mut attached) = session_with(Arc::new(Echo::inside())).await;
+async fn prompt_sent_with_a_rewind_does_not_see_what_was_undone() {
+    let (_storage, _sessions, mut attached) = session_with(Arc::new(Echo::default())).await;
     turn(&mut attached, "one").await;
     let first = attached.subscription.cursor().seq;
     turn(&mut attached, "two").await;
-    // Both are there before the session looks, so they are decided together.
+    // Both are in the mailbox before the actor runs, so they are decided together.
     attached.handle.rewind(first, Box::new(|_| {}));
     assert_eq!(turn(&mut attached, "three").await, "one answered three");
     let four = "one answered three answered four";
     assert_eq!(turn(&mut attached, "four").await, four);
 }
 
-/// Prompts; gives how that was taken, and what was shown by then.
+/// Sends a prompt; returns its reply and what the subscription showed by then.
 async fn prompt(
     attached: &mut Attached,
     text: &str,
@@ -137,8 +108,8 @@ async fn prompt(
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_sees_an_answer_whose_prompt_could_not_be_stored() {
-    let echo = Echo::inside();
+async fn model_is_not_called_if_its_prompt_was_not_stored() {
+    let echo = Echo::default();
     let asked = Arc::clone(&echo.asked);
     let (storage, _sessions, mut attached) = session_with(Arc::new(echo)).await;
     turn(&mut attached, "one").await;
@@ -151,13 +122,15 @@ async fn nobody_sees_an_answer_whose_prompt_could_not_be_stored() {
     storage.arm(None);
     let failed = FailureKind::StorageFailed;
     assert!(matches!(accepted, Err(CommandError::Failed(kind)) if kind == failed));
-    assert_eq!(*asked.lock().unwrap(), 2, "it had answered");
+    assert_eq!(
+        *asked.lock().unwrap(),
+        1,
+        "only the first prompt reached the model"
+    );
     let is_told = |item: &Item| match item {
         Item::Text { .. } => true,
         Item::Event(stored) => matches!(stored.event, Event::AssistantMessage(_)),
         Item::Progress(_) | Item::Failed(_) => false,
     };
     assert!(!shown.iter().any(is_told));
-    // The next prompt opens the files anew, and they had kept it after all: it is told whole, once.
-    assert_eq!(turn(&mut attached, "three").await, "one answered two");
 }
