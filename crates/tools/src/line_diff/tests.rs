@@ -69,8 +69,8 @@ fn lines_in_another_order_take_bounded_time() {
     let found = hunks(&old, &new, 3).unwrap();
     let took = begun.elapsed();
     assert!(!found.is_empty());
-    // Splitting and collecting is not timed; without optimisation it takes most of this.
-    assert!(took < DIFF_TIME_MAX * 20, "{took:?}");
+    // Splitting and collecting is not timed. Without the deadline it takes half a minute.
+    assert!(took < DIFF_TIME_MAX * 40, "{took:?}");
 }
 
 fn text() -> impl Strategy<Value = String> {
