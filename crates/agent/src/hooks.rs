@@ -106,7 +106,7 @@ impl Hooks {
 }
 
 impl Hooks {
-    /// Runs the command in the session's directory, if that is still the one that was checked.
+    /// Runs the command in the session's directory, if that is still the directory that was checked.
     async fn run_in(&self, hook: &Hook, place: &Place, input: Value) -> io::Result<Finished> {
         let (cwd, mut environment) = (place.cwd.clone(), self.environment.to_vec());
         // Looking at the disk blocks.

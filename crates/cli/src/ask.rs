@@ -514,7 +514,7 @@ fn deny_because(ask: Ask, reason: &str) {
     }
 }
 
-/// The rule because of which the question is asked whatever else allows the call, and whose it is.
+/// The `ask` rule that forces this permission request even if another rule allows the call, and its source.
 fn asking_rule(ask: &Ask) -> Option<String> {
     let rule = ask.raw.pointer("/_meta/fastness/askRule")?;
     let text = |field: &str| rule.get(field).and_then(serde_json::Value::as_str);

@@ -5,7 +5,6 @@
 mod diff;
 pub(crate) mod editor;
 pub(crate) mod file;
-mod jsonc;
 pub(crate) mod merge;
 
 use std::io::{self, IsTerminal, Write};
@@ -25,7 +24,7 @@ use crate::settings::Settings;
 /// Sets up the editor that was named, else those that are there.
 ///
 /// # Errors
-/// If a file is not understood or not written, or nobody is there to be asked.
+/// If a file is not understood or not written, or there is no terminal to ask at.
 pub(crate) fn run(args: &InitArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
     let environment = &settings.environment;
     let editors = match args.editor {

@@ -83,7 +83,7 @@ fn write_page(data_dir: &Path, address: &str) -> std::io::Result<PathBuf> {
 pub(crate) fn browse(page: &Path) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
     OPENERS.iter().any(|opener| {
-        // Not one that a session put into the search path.
+        // A session may have put a program of that name into the search path.
         let Ok(opener) = helpers::find(opener, &path, Trust::System) else {
             return false;
         };

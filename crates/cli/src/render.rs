@@ -1,6 +1,7 @@
 //! How the program speaks to people: colour when it is wanted, errors as a sentence and a hint.
 
 pub(crate) mod advice;
+mod line_endings;
 mod output;
 
 use std::fmt;
@@ -15,6 +16,7 @@ pub(crate) use crate::safe_text::{exact_line, one_line, printable};
 use crate::settings::Environment;
 
 pub(crate) use advice::advise;
+pub(crate) use line_endings::LineEndings;
 pub(crate) use output::{is_broken_pipe, stdout, unwritten};
 
 /// Whether a stream takes colour, and the words in it.

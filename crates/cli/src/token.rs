@@ -44,7 +44,7 @@ pub(crate) fn run(args: &TokenArgs, settings: &Settings) -> anyhow::Result<ExitC
             let mut out = render::stdout();
             let printed = writeln!(out, "{}", secret.reveal()).and_then(|()| out.flush());
             if let Err(error) = printed {
-                // Nobody knows the secret, so nobody can use the token.
+                // The secret was never shown, so the token cannot be used.
                 tokens.revoke(name).ok();
                 return Err(error.into());
             }

@@ -40,7 +40,7 @@ struct State {
     /// Whether it does not want to hear of logouts.
     is_deaf: bool,
     posing: Posing,
-    /// How it answers those who want to renew a token, if it has no time for them.
+    /// How it answers requests to renew a token, if it refuses them for now.
     busy: Option<(u16, Option<u64>)>,
     seen: Vec<Visit>,
 }
@@ -127,7 +127,7 @@ impl Guarded {
         self.state().is_deaf = true;
     }
 
-    /// From now on nobody gets a token renewed, with this status and `Retry-After`; `None` ends that.
+    /// From now on no token is renewed, with this status and `Retry-After`; `None` ends that.
     pub fn be_busy(&self, busy: Option<(u16, Option<u64>)>) {
         self.state().busy = busy;
     }

@@ -22,7 +22,7 @@ pub(crate) struct ProjectFiles {
 }
 
 impl Default for ProjectFiles {
-    /// Nobody has looked: all is possible.
+    /// Not looked at yet: everything is possible.
     fn default() -> Self {
         Self {
             has_server: true,

@@ -339,11 +339,8 @@ impl Outcome {
     }
 
     /// The same, with something more for people to see.
-    fn showing(self, block: Option<Value>) -> Self {
-        Self {
-            blocks: block.into_iter().collect(),
-            ..self
-        }
+    fn showing(self, blocks: Vec<Value>) -> Self {
+        Self { blocks, ..self }
     }
 
     /// The same, having found these places.

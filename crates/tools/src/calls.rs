@@ -1,7 +1,7 @@
 //! Calls as models write them, and the calls that are meant.
 //!
 //! Models know the tools of other agents and are careless with JSON. [`Toolbox::resolve`] turns a
-//! call into the one that will run: the real tool and its input by the schema. It comes before hooks,
+//! call into the call that will run: the real tool and its input by the schema. It comes before hooks,
 //! rules, permission requests and the journal, so that all of them see what runs. [`written`] finds
 //! calls that a model wrote as text.
 

@@ -93,7 +93,7 @@ pub fn note_paths(paths: impl Iterator<Item = PathBuf>) {
     }
 }
 
-/// The program `name` by the search path `path`. The first one that is there counts: if it must not
+/// The program `name` by the search path `path`. The first that exists counts: if it must not
 /// be run, no other is taken in its stead for [`Trust::User`], so that it is noticed. For
 /// [`Trust::System`] the search goes on. Blocks.
 ///

@@ -21,6 +21,7 @@ pub mod helpers;
 mod hidden;
 pub mod instructions;
 pub mod library;
+pub mod line_diff;
 pub mod lsp;
 mod notebook;
 pub mod output;

@@ -45,7 +45,7 @@ const fn kept(name: &'static str, reason: &'static str) -> ProtectedFile {
 }
 
 /// Protected in any directory. Except for `.git`, directories named `node_modules` are left out:
-/// packages bring such files along, and nobody opens a package as a project.
+/// packages bring such files along, and a package is not opened as a project.
 pub const FILES: &[ProtectedFile] = &[
     kept(".git", "git reads the repository that it is or names"),
     ProtectedFile {
@@ -130,7 +130,7 @@ pub const FILES: &[ProtectedFile] = &[
     kept(".windsurf/", "names hooks that Windsurf runs"),
 ];
 
-/// Protected in the directory of a repository: one that is called `.git`, or that git would take for one.
+/// Protected in the directory of a repository: called `.git`, or taken for a repository by git.
 pub const GIT_FILES: &[ProtectedFile] = &[
     kept("config", "git reads settings from it, which name programs"),
     kept(
@@ -317,7 +317,7 @@ pub fn makes_repository(command: &str) -> bool {
     })
 }
 
-/// The words of which an allow rule has to write out one to allow a command that makes a repository.
+/// An allow rule has to write out one of these words to allow a command that makes a repository.
 pub const REPOSITORY_WORDS: &[&str] = &["init", "clone", "worktree", "submodule"];
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub enum PathError {
     NoName,
     /// The root above it is not the directory that was checked.
     #[error(
-        "the session's directory {} is not the one that it was: it was moved, deleted, or replaced \
+        "the session's directory {} is no longer the same: it was moved, deleted, or replaced \
          by another directory or a link, so nothing in it is touched. Put it back, or start a new \
          session there", .0.display()
     )]

@@ -156,7 +156,7 @@ impl Toolbox {
     }
 
     /// Why a call of `name` must be asked about whatever else was allowed: it would run a command on
-    /// the server, and there is no sandbox for it, or one that cannot protect all that it should.
+    /// the server, and there is no sandbox for it, or a sandbox that cannot protect all that it should.
     pub async fn runs_uncontained(&self, name: &str) -> Option<&'static str> {
         match self.place(name) {
             Some(Place::Shell(_, shell)) => {
@@ -322,7 +322,7 @@ impl Toolbox {
                 let shown = shown.await.unwrap_or_else(|_| unknown());
                 match preview {
                     Some(preview) => Shown {
-                        content: preview.await.into_iter().collect(),
+                        content: preview.await,
                         ..shown
                     },
                     None => shown,

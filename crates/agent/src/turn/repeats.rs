@@ -1,7 +1,7 @@
 //! Calls that bring nothing new, and when a turn has made too many of them.
 //!
 //! A call that only reads is not run again while its result stands above and nothing has changed.
-//! Any other call may be repeated (waiting for something is legitimate), but one that ends as it did
+//! Any other call may be repeated (waiting for something is legitimate), but a call that ends as it did
 //! before counts. The newest few calls are compared, so that two that alternate are found, too.
 
 use std::collections::VecDeque;

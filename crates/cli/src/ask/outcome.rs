@@ -101,7 +101,7 @@ pub(super) fn empty(calls: usize) -> Outcome {
     Outcome::new("empty_answer", failure)
 }
 
-/// Somebody refused or cancelled the turn; `said` is the last message, which may say why.
+/// The user refused or cancelled the turn; `said` is the last message, which may say why.
 pub(super) fn stopped(stop_reason: &str, said: Option<&str>) -> Outcome {
     let sentence = match (stop_reason, said) {
         ("refusal", Some(said)) => format!("the turn was refused: {said}"),

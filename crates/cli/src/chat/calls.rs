@@ -258,16 +258,22 @@ fn folded(text: &str, count: usize) -> Vec<Line> {
 }
 
 fn changed_lines(changes: &[Changed], lines_max: usize) -> Vec<Line> {
+    // A file that changes in several places comes as several changes.
+    let files: Vec<&[Changed]> = changes.chunk_by(|a, b| a.path == b.path).collect();
     let mut lines = Vec::new();
-    for change in changes {
-        let of_file = diff::lines(&change.old, &change.new);
+    for file in &files {
+        let mut of_file = Vec::new();
+        for change in *file {
+            if !of_file.is_empty() {
+                of_file.push(Line::of(Style::Dim, "⋮"));
+            }
+            of_file.extend(diff::lines(&change.old, &change.new));
+        }
         let left = of_file.len().saturating_sub(lines_max);
         // Of one file the title says which.
-        if changes.len() > 1 {
-            lines.push(Line::of(
-                Style::Dim,
-                &format!("  {}", exact_line(&change.path)),
-            ));
+        if let ([first, ..], true) = (file, files.len() > 1) {
+            let path = format!("  {}", exact_line(&first.path));
+            lines.push(Line::of(Style::Dim, &path));
         }
         let shown = of_file.into_iter().take(lines_max);
         lines.extend(shown.map(|line| line.set_in(2)));

@@ -1,5 +1,7 @@
 //! The text that a person is writing: several lines, a cursor, and what was written before.
 
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
+
 use super::history::History;
 use super::keys::{Key, PASTE_BYTES_MAX};
 use super::text::{Line, Style};
@@ -15,7 +17,7 @@ const PROMPT: [&str; 2] = ["❯ ", "  "];
 #[derive(Debug, Default)]
 pub(super) struct Editor {
     text: String,
-    /// A byte index on a character's boundary.
+    /// A byte index between two characters as a person sees them (grapheme clusters).
     cursor: usize,
     history: History,
     /// Which entry of the history is shown, and what was written before that.
@@ -72,6 +74,7 @@ impl Editor {
         if from <= self.cursor && self.text.is_char_boundary(from) {
             self.text.replace_range(from..self.cursor, with);
             self.cursor = from + with.len();
+            self.settle();
         }
     }
 
@@ -101,6 +104,7 @@ impl Editor {
             | Key::PasteTooLong
             | Key::Ctrl(_) => return Some(key),
         }
+        self.settle();
         None
     }
 
@@ -112,23 +116,21 @@ impl Editor {
         let mut start = 0;
         for text in self.text.split('\n') {
             let (mut row, mut columns, mut at) = (Line::default(), 0, start);
-            for c in text.chars() {
-                let mut bytes = [0; 4];
-                let c_text = c.encode_utf8(&mut bytes);
+            for character in text.graphemes(true) {
                 let count = row.len();
-                row.push(Style::Plain, c_text);
+                row.push(Style::Plain, character);
                 let mut wide = row.after(count).width();
-                if columns + wide > room {
+                if columns + wide > room && columns > 0 {
                     row.truncate(count);
                     rows.push(std::mem::take(&mut row));
-                    row.push(Style::Plain, c_text);
+                    row.push(Style::Plain, character);
                     (columns, wide) = (0, row.width());
                 }
                 if at == self.cursor {
                     cursor = (rows.len(), columns);
                 }
                 columns += wide;
-                at += c.len_utf8();
+                at += character.len();
             }
             if at == self.cursor {
                 if columns >= room {
@@ -168,14 +170,25 @@ impl Editor {
         self.text.replace_range(range, "");
     }
 
+    /// Moves the cursor on if it stands within a character: what was inserted or removed may have joined
+    /// what is on both sides of it.
+    fn settle(&mut self) {
+        let mut place = GraphemeCursor::new(self.cursor, self.text.len(), true);
+        if place.is_boundary(&self.text, 0) == Ok(false) {
+            self.cursor = self.right();
+        }
+    }
+
     fn left(&self) -> usize {
-        let before = self.text[..self.cursor].char_indices().next_back();
-        before.map_or(0, |(at, _)| at)
+        let mut place = GraphemeCursor::new(self.cursor, self.text.len(), true);
+        let before = place.prev_boundary(&self.text, 0);
+        before.ok().flatten().unwrap_or_default()
     }
 
     fn right(&self) -> usize {
-        let next = self.text[self.cursor..].chars().next();
-        self.cursor + next.map_or(0, char::len_utf8)
+        let mut place = GraphemeCursor::new(self.cursor, self.text.len(), true);
+        let next = place.next_boundary(&self.text, 0);
+        next.ok().flatten().unwrap_or(self.text.len())
     }
 
     fn word_left(&self) -> usize {
@@ -206,7 +219,7 @@ impl Editor {
         if start == 0 {
             return self.recall_older();
         }
-        let column = self.text[start..self.cursor].chars().count();
+        let column = columns(&self.text[start..self.cursor]);
         self.cursor = start - 1;
         self.go_to_column(column);
     }
@@ -216,17 +229,23 @@ impl Editor {
         if end == self.text.len() {
             return self.recall_newer();
         }
-        let column = self.text[self.line_start()..self.cursor].chars().count();
+        let column = columns(&self.text[self.line_start()..self.cursor]);
         self.cursor = end + 1;
         self.go_to_column(column);
     }
 
+    /// The last place of the cursor's line that is no further right than `column`.
     fn go_to_column(&mut self, column: usize) {
         let line = self.line_start()..self.line_end();
-        let mut places = self.text[line.clone()].char_indices();
-        self.cursor = places
-            .nth(column)
-            .map_or(line.end, |(at, _)| line.start + at);
+        let mut left = column;
+        self.cursor = line.start;
+        for character in self.text[line].graphemes(true) {
+            let Some(rest) = left.checked_sub(columns(character)) else {
+                return;
+            };
+            left = rest;
+            self.cursor += character.len();
+        }
     }
 
     fn recall_older(&mut self) {
@@ -260,6 +279,11 @@ impl Editor {
         }
         self.cursor = self.text.len();
     }
+}
+
+/// How many columns a text without line breaks takes.
+fn columns(text: &str) -> usize {
+    Line::of(Style::Plain, text).width()
 }
 
 #[cfg(test)]

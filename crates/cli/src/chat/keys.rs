@@ -46,6 +46,8 @@ pub(super) struct Decoder {
     bytes: Vec<u8>,
     /// What was pasted so far; `Err` once it is too much.
     paste: Option<Result<Vec<u8>, ()>>,
+    /// Whether the rest of a control sequence that is too long is being left out.
+    is_skipping: bool,
 }
 
 impl Decoder {
@@ -69,6 +71,7 @@ impl Decoder {
     pub(super) fn give_up(&mut self) -> Vec<Key> {
         let is_escape = self.bytes == [0x1b];
         self.bytes.clear();
+        self.is_skipping = false;
         Vec::from_iter(is_escape.then_some(Key::Escape))
     }
 
@@ -78,6 +81,11 @@ impl Decoder {
             return self.pasted();
         }
         let first = *self.bytes.first()?;
+        if self.is_skipping {
+            let used = usize::from(is_parameter(first) || is_final(first));
+            self.is_skipping = is_parameter(first);
+            return Some((None, used));
+        }
         if first != 0x1b {
             return character(&self.bytes);
         }
@@ -101,13 +109,17 @@ impl Decoder {
     }
 
     /// A control sequence whose parameters begin at `from`.
-    fn sequence(&self, from: usize) -> Option<(Option<Key>, usize)> {
+    fn sequence(&mut self, from: usize) -> Option<(Option<Key>, usize)> {
         let rest = self.bytes.get(from..)?;
-        let end = rest.iter().position(|byte| (0x40..=0x7e).contains(byte));
-        let Some(end) = end else {
-            let is_hopeless = rest.len() > SEQUENCE_BYTES_MAX;
-            return is_hopeless.then_some((None, self.bytes.len()));
-        };
+        let end = rest.iter().take_while(|byte| is_parameter(**byte)).count();
+        if end > SEQUENCE_BYTES_MAX {
+            self.is_skipping = true;
+            return Some((None, from + SEQUENCE_BYTES_MAX));
+        }
+        // What is not part of a sequence breaks it off, and means what it means.
+        if !is_final(*rest.get(end)?) {
+            return Some((None, from + end));
+        }
         let parameters = std::str::from_utf8(&rest[..end]).unwrap_or_default();
         let key = match rest[end] {
             b'~' => tilde_key(parameters),
@@ -143,6 +155,16 @@ impl Decoder {
     }
 }
 
+/// Whether a control sequence goes on with it.
+fn is_parameter(byte: u8) -> bool {
+    (0x20..=0x3f).contains(&byte)
+}
+
+/// Whether a control sequence ends with it.
+fn is_final(byte: u8) -> bool {
+    (0x40..=0x7e).contains(&byte)
+}
+
 /// A character, or a key that sends one byte.
 fn character(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let first = *bytes.first()?;
@@ -157,9 +179,12 @@ fn character(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
         // Not the beginning of a character.
         _ => return Some((None, 1)),
     };
-    let text = std::str::from_utf8(bytes.get(..length)?);
-    let c = text.ok().and_then(|text| text.chars().next());
-    Some((c.map(Key::Char), if c.is_some() { length } else { 1 }))
+    match std::str::from_utf8(&bytes[..length.min(bytes.len())]) {
+        Ok(text) => Some((text.chars().next().map(Key::Char), length)),
+        // So far it is right, and not whole.
+        Err(error) if error.error_len().is_none() => None,
+        Err(_) => Some((None, 1)),
+    }
 }
 
 fn control(byte: u8) -> Key {
@@ -244,7 +269,10 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, Key, PASTE_BYTES_MAX};
+    use proptest::prelude::{ProptestConfig, Strategy, prop, prop_oneof};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::{Decoder, Key, PASTE_BYTES_MAX, SEQUENCE_BYTES_MAX};
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
         let whole = Decoder::default().feed(bytes);
@@ -311,5 +339,65 @@ mod tests {
             keys(b"\xff\x1b[?1;2c\x1b[I\xc3(a"),
             [Key::Char('('), Key::Char('a')]
         );
+    }
+
+    #[test]
+    fn a_sequence_that_is_too_long_is_skipped_whole() {
+        let long = [b"\x1b[".as_slice(), &[b'1'; 100], b"Aa"].concat();
+        assert_eq!(keys(&long), [Key::Char('a')]);
+    }
+
+    #[test]
+    fn a_sequence_ends_where_no_sequence_goes_on() {
+        assert_eq!(keys(b"\x1b[\rx"), [Key::Enter, Key::Char('x')]);
+        assert_eq!(keys(b"\x1b[1\x1b[A"), [Key::Up]);
+        assert_eq!(keys("\x1b[1é".as_bytes()), [Key::Char('é')]);
+    }
+
+    #[test]
+    fn broken_text_does_not_hold_back_what_follows() {
+        assert_eq!(keys(b"\xf0ab"), [Key::Char('a'), Key::Char('b')]);
+        assert_eq!(keys(b"\xe2\x82\r"), [Key::Enter]);
+    }
+
+    /// Bytes of which many begin or end something.
+    fn typed() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            prop::sample::select(vec![
+                "\x1b",
+                "[",
+                "O",
+                "A",
+                "~",
+                "1;5",
+                "13;2u",
+                "\x1b[200~",
+                "\x1b[201~",
+                "\r",
+                "é",
+                "日",
+                "👍",
+            ])
+            .prop_map(|text| text.as_bytes().to_vec()),
+            prop::collection::vec(prop::num::u8::ANY, 1..4),
+            prop::collection::vec(prop::sample::select(b"0123456789;?< ".to_vec()), 1..50),
+        ];
+        prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_read_however_they_are_cut(bytes in typed(), size in 1_usize..9) {
+            let whole = Decoder::default().feed(&bytes);
+            let mut decoder = Decoder::default();
+            let mut cut = Vec::new();
+            for chunk in bytes.chunks(size) {
+                cut.extend(decoder.feed(chunk));
+                prop_assert!(decoder.bytes.len() <= 2 + SEQUENCE_BYTES_MAX);
+            }
+            prop_assert_eq!(whole, cut);
+        }
     }
 }

@@ -6,12 +6,17 @@
 
 use std::ops::Range;
 
-use unicode_width::UnicodeWidthChar as _;
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::safe_text::TextFilter;
 
 /// Spaces that a tab stands for.
 const TAB: &str = "    ";
+
+/// Most code points that are shown as one character. No script or emoji comes near; text that heaps marks
+/// on a letter must not make each further one dearer.
+const CLUSTER_CHARS_MAX: usize = 32;
 
 /// What a piece of text is; colours follow from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,12 +71,16 @@ pub(super) enum Paint {
     Bare,
 }
 
-/// One character with its style and the columns that it takes.
+/// One code point with its style. Several make up what is seen as one character (a grapheme cluster): a
+/// letter with its marks, a flag, an emoji with joiners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell {
     c: char,
     style: Style,
+    /// The columns of the whole cluster, at its first code point; none at the others.
     width: usize,
+    /// Whether it belongs to the cluster of the cell before it. No line is broken there.
+    continues: bool,
 }
 
 /// One line of text without line breaks, of any length.
@@ -117,11 +126,41 @@ impl Line {
     /// out, and hidden ones are shown by their number.
     pub(super) fn push(&mut self, style: Style, text: &str) {
         let before = self.cells.last().map(|cell| cell.c);
+        let new = self.cells.len();
         for c in TextFilter::after(before).push(text).chars() {
             match c {
                 '\t' => self.cells.extend(TAB.chars().map(|c| cell(c, style))),
                 '\n' => self.cells.push(cell(' ', style)),
                 c => self.cells.push(cell(c, style)),
+            }
+        }
+        self.measure(new);
+    }
+
+    /// Finds the clusters from the cell `new` on, which may continue the one before it.
+    fn measure(&mut self, new: usize) {
+        let is_plain = |cell: &Cell| cell.c.is_ascii();
+        if self.cells[new.saturating_sub(1)..].iter().all(is_plain) {
+            return;
+        }
+        let before = &self.cells[..new];
+        let last = before.iter().rposition(|cell| !cell.continues);
+        let mut at = last.unwrap_or_default();
+        let text: String = self.cells[at..].iter().map(|cell| cell.c).collect();
+        for cluster in text.graphemes(true) {
+            let mut rest = cluster;
+            while !rest.is_empty() {
+                let end = rest.char_indices().nth(CLUSTER_CHARS_MAX);
+                let (part, later) = rest.split_at(end.map_or(rest.len(), |(end, _)| end));
+                let count = part.chars().count();
+                for cell in self.cells.iter_mut().skip(at).take(count) {
+                    (cell.width, cell.continues) = (0, true);
+                }
+                if let Some(first) = self.cells.get_mut(at) {
+                    (first.width, first.continues) = (part.width(), false);
+                }
+                at += count;
+                rest = later;
             }
         }
     }
@@ -152,7 +191,7 @@ impl Line {
         self.cells.iter().map(|cell| cell.width).sum()
     }
 
-    /// How many characters it has.
+    /// How many code points it has.
     pub(super) fn len(&self) -> usize {
         self.cells.len()
     }
@@ -167,7 +206,7 @@ impl Line {
         let mut text = String::new();
         let mut style = Style::Plain;
         for cell in &self.cells {
-            if paint == Paint::Coloured && cell.style != style {
+            if paint == Paint::Coloured && cell.style != style && !cell.continues {
                 if style != Style::Plain {
                     text.push_str("\x1b[0m");
                 }
@@ -241,7 +280,7 @@ impl Line {
         let mut space = None;
         for (at, cell) in self.cells.iter().enumerate().skip(from) {
             columns += cell.width;
-            if columns > width && at > from {
+            if columns > width && at > from && !cell.continues {
                 // A space that does not fit is the break itself.
                 let at_space = if cell.c == ' ' { Some(at) } else { space };
                 return match at_space {
@@ -263,9 +302,14 @@ impl Line {
     }
 }
 
+/// An ASCII character; others are measured with what stands around them.
 fn cell(c: char, style: Style) -> Cell {
-    let width = c.width().unwrap_or_default();
-    Cell { c, style, width }
+    Cell {
+        c,
+        style,
+        width: 1,
+        continues: false,
+    }
 }
 
 #[cfg(test)]
@@ -285,6 +329,40 @@ mod tests {
         assert_eq!(rows("    indented text", 10), ["    indent", "ed text"]);
         assert_eq!(rows("日本語です", 4), ["日本", "語で", "す"]);
         assert_eq!(rows("ab", 0), ["a", "b"]);
+    }
+
+    #[test]
+    fn characters_of_several_code_points_are_never_split() {
+        let family = "👨\u{200d}👩\u{200d}👧";
+        assert_eq!(
+            rows(&family.repeat(3), 4),
+            [family.repeat(2), family.to_owned()]
+        );
+        assert_eq!(rows("🇩🇪🇫🇷🇮🇹", 2), ["🇩🇪", "🇫🇷", "🇮🇹"]);
+        assert_eq!(rows("abe\u{301}\u{323}c", 3), ["abe\u{301}\u{323}", "c"]);
+        let syllable = "\u{1112}\u{1161}\u{11ab}";
+        assert_eq!(rows(&syllable.repeat(2), 3), [syllable, syllable]);
+        assert_eq!(Line::of(Style::Plain, family).width(), 2);
+        assert_eq!(Line::of(Style::Plain, "❤\u{fe0f}").width(), 2);
+        let clipped = Line::of(Style::Plain, &format!("a{family}{family}")).clipped(4);
+        assert_eq!(clipped.plain(), format!("a{family}…"));
+    }
+
+    #[test]
+    fn a_character_that_comes_in_parts_is_one() {
+        let family = "👨\u{200d}👩\u{200d}👧";
+        let mut line = Line::default();
+        for c in family.chars() {
+            line.push(Style::Plain, c.encode_utf8(&mut [0; 4]));
+        }
+        assert_eq!(line.width(), 2);
+        assert_eq!(line, Line::of(Style::Plain, family));
+        // However many marks are heaped on a letter, the next one costs the same.
+        let mut line = Line::of(Style::Plain, "a");
+        for _ in 0..20_000 {
+            line.push(Style::Plain, "\u{301}");
+        }
+        assert_eq!((line.len(), line.width()), (20_001, 1));
     }
 
     #[test]

@@ -1,44 +1,54 @@
-//! The difference between two texts that differ in one place, as a person reads it.
+//! The difference between two texts as a unified diff, as a person reads it.
 
-use crate::render::{Palette, printable};
+use tools::line_diff::{Hunk, LineChange, TooManyLines, hunks};
+
+use crate::render::{LineEndings, Palette};
+use crate::safe_text::exact;
 
 /// Lines shown before and after what changes.
 const CONTEXT: usize = 3;
 
 /// What goes and what comes, line by line, with a little around it.
 pub(super) fn lines(before: &str, after: &str, palette: Palette) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
-    let same = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let rest = old.len().min(new.len()) - same;
-    let tail = old.iter().rev().zip(new.iter().rev());
-    let tail = tail.take(rest).take_while(|(a, b)| a == b).count();
-    let first = same.saturating_sub(CONTEXT);
-    let (old_end, new_end) = (old.len() - tail, new.len() - tail);
-    let shown_end = (new_end + CONTEXT).min(new.len());
-    let head = format!(
-        "@@ -{},{} +{},{} @@",
-        first + 1,
-        old_end + (shown_end - new_end) - first,
-        first + 1,
-        shown_end - first
-    );
-    let mut out = palette.dim(&head) + "\n";
-    let mut put = |mark: char, line: &str| {
-        let line = format!("{mark}{}", printable(line));
-        out += &match mark {
-            '+' => palette.green(&line),
-            '-' => palette.red(&line),
-            _ => line,
-        };
-        out.push('\n');
+    let endings = LineEndings::of(before, after);
+    let hunks = match hunks(before, after, CONTEXT) {
+        Ok(hunks) => hunks,
+        Err(TooManyLines { old, new }) => {
+            return format!("{old} lines become {new}: too many to be compared\n");
+        }
     };
-    new[first..same].iter().for_each(|line| put(' ', line));
-    old[same..old_end].iter().for_each(|line| put('-', line));
-    new[same..new_end].iter().for_each(|line| put('+', line));
-    new[new_end..shown_end]
-        .iter()
-        .for_each(|line| put(' ', line));
+    let mut out = String::new();
+    for hunk in &hunks {
+        out += &palette.dim(&head(hunk));
+        out.push('\n');
+        for (change, text) in &hunk.lines {
+            let (text, note) = endings.shown(*change, text);
+            let text = exact(text);
+            out += &match change {
+                LineChange::Kept => format!(" {text}"),
+                LineChange::Removed => palette.red(&format!("-{text}")),
+                LineChange::Added => palette.green(&format!("+{text}")),
+            };
+            out.push('\n');
+            if let Some(note) = note {
+                out += &palette.dim(note);
+                out.push('\n');
+            }
+        }
+    }
     out
+}
+
+/// Where a hunk stands and how long it is, on both sides.
+fn head(hunk: &Hunk<'_>) -> String {
+    let kept = hunk.count(LineChange::Kept);
+    format!(
+        "@@ -{},{} +{},{} @@",
+        hunk.old_start + 1,
+        kept + hunk.count(LineChange::Removed),
+        hunk.new_start + 1,
+        kept + hunk.count(LineChange::Added),
+    )
 }
 
 #[cfg(test)]
@@ -56,6 +66,19 @@ mod tests {
         assert_eq!(
             lines("", "x\n", Palette::default()),
             "@@ -1,0 +1,1 @@\n+x\n"
+        );
+    }
+
+    #[test]
+    fn changes_apart_are_hunks_and_line_endings_are_visible() {
+        let before: String = (1..=30).map(|n| format!("{n}\n")).collect();
+        let after = before
+            .replace("\n5\n", "\nfive\n")
+            .replace("25\n", "25\r\n");
+        assert_eq!(
+            lines(&before, &after, Palette::default()),
+            "@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n\
+             @@ -22,7 +22,7 @@\n 22\n 23\n 24\n-25\n+25<U+000D>\n 26\n 27\n 28\n"
         );
     }
 }

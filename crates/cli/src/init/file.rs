@@ -106,7 +106,7 @@ pub(crate) fn setting_up(path: &Path, form: &Form) -> Result<Change, EditError> 
     })
 }
 
-/// The change that undoes it: exactly what was there before if nobody changed the file since, else
+/// The change that undoes it: exactly what was there before if the file is unchanged since, else
 /// only our entry goes.
 ///
 /// # Errors

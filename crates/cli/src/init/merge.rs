@@ -1,11 +1,20 @@
-//! Putting one entry into a file of settings, and taking it out again, as text: everything else
-//! stays as it was, byte for byte.
+//! Putting one entry into a file of settings, and taking it out again: everything else stays as it was,
+//! byte for byte.
+//!
+//! Editors keep their settings in JSON with comments and trailing commas. `jsonc-parser` reads that, and
+//! its tree keeps every space and comment; edits are made on the tree.
 
-use std::ops::Range;
-
+use jsonc_parser::ast::{Object, Value};
+use jsonc_parser::common::{Range, Ranged as _};
+use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
+use jsonc_parser::tokens::{Token, TokenAndRange};
+use jsonc_parser::{
+    CollectOptions, CommentCollectionStrategy, ParseOptions, ParseResult, parse_to_ast,
+};
 use serde_json::Value as Json;
 
-use super::jsonc::{self, Member, SyntaxError, Value};
+/// Some editors write it before the text; to the parser it is none.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// What an editor is told, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +29,12 @@ pub(crate) struct Entry {
 /// Why a file is left alone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MergeError {
-    #[error(transparent)]
-    Syntax(#[from] SyntaxError),
+    #[error("line {line}: {problem}")]
+    Syntax {
+        /// Counted from one.
+        line: usize,
+        problem: String,
+    },
     #[error("its outermost value is not an object")]
     NotAnObject,
     #[error("`{0}` in it is not an object")]
@@ -44,13 +57,10 @@ pub(crate) enum Found {
 /// # Errors
 /// If the file cannot be understood.
 pub(crate) fn find(text: &str, entry: &Entry) -> Result<Found, MergeError> {
-    let root = root(text)?;
-    let Some(member) = ours(root.as_ref(), entry)? else {
-        return Ok(Found::Missing);
-    };
-    Ok(match plain(text, member) {
+    Ok(match value(text, entry)? {
+        None => Found::Missing,
         Some(there) if there == entry.value => Found::Same,
-        Some(_) | None => Found::Other,
+        Some(_) => Found::Other,
     })
 }
 
@@ -59,9 +69,13 @@ pub(crate) fn find(text: &str, entry: &Entry) -> Result<Found, MergeError> {
 /// # Errors
 /// If the file cannot be understood.
 pub(crate) fn value(text: &str, entry: &Entry) -> Result<Option<Json>, MergeError> {
-    let root = root(text)?;
-    let member = ours(root.as_ref(), entry)?;
-    Ok(member.and_then(|member| plain(text, member)))
+    let (_, text) = split_mark(text);
+    let parsed = parse(text)?;
+    let Some(root) = object_of(parsed.value.as_ref())? else {
+        return Ok(None);
+    };
+    let member = table_of(root, entry)?.and_then(|table| member(table, entry.name));
+    Ok(member.map(|value| Json::from(value.clone())))
 }
 
 /// The text with the entry in it. If one of its name is there, the text is returned as it was.
@@ -69,27 +83,38 @@ pub(crate) fn value(text: &str, entry: &Entry) -> Result<Option<Json>, MergeErro
 /// # Errors
 /// If the file cannot be understood.
 pub(crate) fn insert(text: &str, entry: &Entry) -> Result<String, MergeError> {
-    let shape = Shape::of(text);
-    let Some(root) = root(text)? else {
-        let whole = serde_json::json!({entry.table: {entry.name: entry.value}});
-        let gap = match text.trim_start_matches('\u{feff}').is_empty() || text.ends_with('\n') {
-            true => "",
-            false => shape.newline,
-        };
-        return Ok(format!(
-            "{text}{gap}{}{}",
-            shape.block(&whole, 0),
-            shape.newline
-        ));
+    if value(text, entry)?.is_some() {
+        return Ok(text.to_owned());
+    }
+    let (mark, text) = split_mark(text);
+    let parsed = parse(text)?;
+    let root = object_of(parsed.value.as_ref())?;
+    let table = match root {
+        Some(root) => table_of(root, entry)?,
+        None => None,
     };
-    Ok(match table(&root, entry)? {
-        Some(table) if table.value.member(entry.name).is_some() => text.to_owned(),
-        Some(table) => add(text, &shape, &table.value, entry.name, &entry.value, 2),
+    let whole_table = || serde_json::json!({entry.name: entry.value});
+    let within_line = match (root, table) {
+        (_, Some(table)) => in_one_line(text, &parsed, table, entry.name, &entry.value),
+        (Some(root), None) => in_one_line(text, &parsed, root, entry.table, &whole_table()),
+        (None, None) => None,
+    };
+    let after = match within_line {
+        Some(after) => after,
         None => {
-            let table = serde_json::json!({entry.name: entry.value});
-            add(text, &shape, &root, entry.table, &table, 1)
+            let tree = tree(text)?;
+            let root = tree.object_value_or_create();
+            let root = root.ok_or(MergeError::NotAnObject)?;
+            let table = last_named(&root, entry.table);
+            let table = match table.and_then(|table| table.object_value()) {
+                Some(table) => table,
+                None => root.object_value_or_set(entry.table),
+            };
+            table.append(entry.name, input(&entry.value));
+            tree.to_string()
         }
-    })
+    };
+    Ok(format!("{mark}{after}"))
 }
 
 /// The text without the entry, and without the table around it if that leaves it empty. As it was
@@ -98,189 +123,237 @@ pub(crate) fn insert(text: &str, entry: &Entry) -> Result<String, MergeError> {
 /// # Errors
 /// If the file cannot be understood.
 pub(crate) fn remove(text: &str, entry: &Entry) -> Result<String, MergeError> {
-    let Some(root) = root(text)? else {
-        return Ok(text.to_owned());
+    let (mark, text) = split_mark(text);
+    let mut text = text.to_owned();
+    // Of several, editors take the last; without it they would take one before.
+    while value(&text, entry)?.is_some() {
+        text = without_last(&text, entry)?;
+    }
+    Ok(format!("{mark}{text}"))
+}
+
+fn without_last(text: &str, entry: &Entry) -> Result<String, MergeError> {
+    let parsed = parse(text)?;
+    let root = object_of(parsed.value.as_ref())?.ok_or(MergeError::NotAnObject)?;
+    let table = table_of(root, entry)?.ok_or(MergeError::TableNotAnObject(entry.table))?;
+    let tables = root.properties.iter();
+    let tables = tables.filter(|it| it.name.as_str() == entry.table).count();
+    // Without the last table of that name, editors would take one before.
+    let is_alone = tables == 1 && table.properties.len() == 1 && !has_remarks(&parsed, table);
+    let (object, name) = match is_alone {
+        true => (root, entry.table),
+        false => (table, entry.name),
     };
-    let Some(around) = table(&root, entry)? else {
-        return Ok(text.to_owned());
+    if let Some(cut) = cut_in_one_line(text, &parsed, object, name) {
+        return Ok(cut);
+    }
+    let tree = tree(text)?;
+    let root = tree.object_value().ok_or(MergeError::NotAnObject)?;
+    let object = match is_alone {
+        true => Some(root),
+        false => last_named(&root, entry.table).and_then(|table| table.object_value()),
     };
-    let Some(ours) = around.value.member(entry.name) else {
-        return Ok(text.to_owned());
+    if let Some(member) = object.and_then(|object| last_named(&object, name)) {
+        member.remove();
+    }
+    Ok(tree.to_string())
+}
+
+/// Whether a table of one member has comments outside of that.
+fn has_remarks(parsed: &ParseResult<'_>, table: &Object<'_>) -> bool {
+    let is_within = |token: &TokenAndRange<'_>, range: &Range| {
+        range.start <= token.start() && token.end() <= range.end
     };
-    let members = around.value.object.as_deref().unwrap_or_default();
-    match members.len() {
-        1 => Ok(cut(text, &root, around)),
-        _ => Ok(cut(text, &around.value, ours)),
+    tokens(parsed)
+        .filter(|token| is_comment(token) && is_within(token, &table.range))
+        .any(|token| {
+            !table
+                .properties
+                .iter()
+                .any(|it| is_within(token, &it.range))
+        })
+}
+
+/// What editors take: plain JSON with comments and trailing commas, and no more.
+fn syntax() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
     }
 }
 
-fn root(text: &str) -> Result<Option<Value>, MergeError> {
-    match jsonc::parse(text)? {
-        Some(root) if root.object.is_none() => Err(MergeError::NotAnObject),
-        root => Ok(root),
+fn parse(text: &str) -> Result<ParseResult<'_>, MergeError> {
+    let collected = CollectOptions {
+        tokens: true,
+        comments: CommentCollectionStrategy::AsTokens,
+    };
+    let parsed = parse_to_ast(text, &collected, &syntax());
+    let parsed = parsed.map_err(|error| not_understood(&error))?;
+    // The parser lets strings go on over lines; editors do not, so the quote is missing.
+    let is_open = |token: &&TokenAndRange<'_>| {
+        matches!(token.token, Token::String(_)) && token.text(text).contains('\n')
+    };
+    if let Some(open) = tokens(&parsed).find(is_open) {
+        return Err(MergeError::Syntax {
+            line: 1 + text[..open.start()].matches('\n').count(),
+            problem: "unterminated string".to_owned(),
+        });
+    }
+    Ok(parsed)
+}
+
+fn tree(text: &str) -> Result<CstRootNode, MergeError> {
+    CstRootNode::parse(text, &syntax()).map_err(|error| not_understood(&error))
+}
+
+fn not_understood(error: &jsonc_parser::errors::ParseError) -> MergeError {
+    let mut problem = error.kind().to_string();
+    if let Some(first) = problem.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    MergeError::Syntax {
+        line: error.line_display(),
+        problem,
     }
 }
 
-fn ours<'a>(root: Option<&'a Value>, entry: &Entry) -> Result<Option<&'a Member>, MergeError> {
-    let Some(root) = root else { return Ok(None) };
-    let table = table(root, entry)?;
-    Ok(table.and_then(|table| table.value.member(entry.name)))
+fn split_mark(text: &str) -> (&str, &str) {
+    let length = match text.starts_with(BYTE_ORDER_MARK) {
+        true => BYTE_ORDER_MARK.len(),
+        false => 0,
+    };
+    text.split_at(length)
 }
 
-fn plain(text: &str, member: &Member) -> Option<Json> {
-    serde_json::from_str(&jsonc::plain(&text[member.value.span.clone()])).ok()
+fn object_of<'a, 'b>(root: Option<&'b Value<'a>>) -> Result<Option<&'b Object<'a>>, MergeError> {
+    match root {
+        None => Ok(None),
+        Some(root) => root.as_object().map(Some).ok_or(MergeError::NotAnObject),
+    }
 }
 
-fn table<'a>(root: &'a Value, entry: &Entry) -> Result<Option<&'a Member>, MergeError> {
-    let table = root.member(entry.table);
-    match table {
-        Some(table) if table.value.object.is_none() => {
-            Err(MergeError::TableNotAnObject(entry.table))
+fn table_of<'a, 'b>(
+    root: &'b Object<'a>,
+    entry: &Entry,
+) -> Result<Option<&'b Object<'a>>, MergeError> {
+    match member(root, entry.table) {
+        None => Ok(None),
+        Some(table) => {
+            let table = table.as_object().map(Some);
+            table.ok_or(MergeError::TableNotAnObject(entry.table))
         }
-        table => Ok(table),
     }
 }
 
-/// Adds a member at the end of `object`, `depth` levels in.
-fn add(
+/// The last member of that name: of several, readers take that one.
+fn member<'a, 'b>(object: &'b Object<'a>, name: &str) -> Option<&'b Value<'a>> {
+    let mut members = object.properties.iter().rev();
+    let found = members.find(|member| member.name.as_str() == name);
+    found.map(|member| &member.value)
+}
+
+/// The same member in the tree.
+fn last_named(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+    let mut members = object.properties().into_iter().rev();
+    members.find(|member| member.decoded_name().as_deref() == Some(name))
+}
+
+/// The text with a member at the end of `object`, if that stands in one line, so that it still does. The
+/// tree would break it into several, and removing the member would not join them again.
+fn in_one_line(
     text: &str,
-    shape: &Shape,
-    object: &Value,
+    parsed: &ParseResult<'_>,
+    object: &Object<'_>,
     name: &str,
     value: &Json,
-    depth: usize,
-) -> String {
-    let inner = &text[object.span.clone()];
-    let members = object.object.as_deref().unwrap_or_default();
-    let is_one_line = !inner.contains('\n') && !members.is_empty();
-    let quoted = Json::from(name).to_string();
-    let member = match is_one_line {
-        true => format!(" {quoted}: {value}"),
-        false => {
-            let block = shape.block(value, depth);
-            format!("{}{quoted}: {block}", shape.line(depth))
-        }
+) -> Option<String> {
+    let last = object.properties.last()?;
+    if object.text(text).contains(['\n', '\r']) {
+        return None;
+    }
+    let (comma, trailing_comma) = match comma_after(parsed, last.end()) {
+        Some(_) => ("", ","),
+        None => (",", ""),
     };
-    let Some(last) = members.last() else {
-        // The closing brace goes to a line of its own.
-        let close = match inner.contains('\n') {
-            true => String::new(),
-            false => shape.line(depth - 1),
-        };
-        return spliced(text, &[(object.span.start + 1, &(member + &close))]);
-    };
-    let end = last.value.span.end;
     // A remark behind the last member stays behind it.
-    let behind = |from: usize| from + remark(&text[from..object.span.end - 1]);
-    match last.comma {
-        Some(comma) => spliced(text, &[(behind(comma + 1), &(member + ","))]),
-        None => spliced(text, &[(end, ","), (behind(end), &member)]),
-    }
+    let (head, rest) = text.split_at(last.end());
+    let (inner, tail) = rest.split_at(object.end() - 1 - last.end());
+    let remark = inner.trim_end();
+    let space = &inner[remark.len()..];
+    let name = Json::from(name);
+    Some(format!(
+        "{head}{comma}{remark} {name}: {value}{trailing_comma}{space}{tail}"
+    ))
 }
 
-/// Takes `member` out of `object`, with the comma and the line that belonged to it.
-fn cut(text: &str, object: &Value, member: &Member) -> String {
-    let members = object.object.as_deref().unwrap_or_default();
-    let at = members.iter().position(|other| other.start == member.start);
-    let before = at.and_then(|at| at.checked_sub(1)).map(|at| &members[at]);
-    let is_last = members
-        .last()
-        .is_some_and(|last| last.start == member.start);
-    let mut end = member
-        .comma
-        .map_or(member.value.span.end, |comma| comma + 1);
-    let head = &text[..member.start];
-    let mut start = head.trim_end_matches([' ', '\t']).len();
-    let is_own_line = text[..start].ends_with('\n');
-    if is_own_line {
-        start -= 1 + usize::from(text[..start].ends_with("\r\n"));
+/// The text without the last member of that name, if `object` stands in one line: the opposite of
+/// [`in_one_line`].
+fn cut_in_one_line(
+    text: &str,
+    parsed: &ParseResult<'_>,
+    object: &Object<'_>,
+    name: &str,
+) -> Option<String> {
+    if object.text(text).contains(['\n', '\r']) {
+        return None;
     }
-    if before.is_none() && is_last && text[end..object.span.end - 1].trim().is_empty() {
-        // Nothing is left: the braces close up.
-        end = object.span.end - 1;
-    }
-    let ours: Range<usize> = start..end;
-    let mut without = text.to_owned();
-    without.replace_range(ours, "");
-    // A comma that led to us alone would be a fault in plain JSON.
-    let led_here = before.and_then(|before| before.comma);
-    if let Some(comma) = led_here.filter(|_| is_last && member.comma.is_none()) {
-        without.replace_range(comma..=comma, "");
-    }
-    without
-}
-
-/// Length of the space and the remark that follow on the same line, if there is a remark.
-fn remark(rest: &str) -> usize {
-    let line = &rest[..rest.find(['\n', '\r']).unwrap_or(rest.len())];
-    let words = line.trim_start();
-    match words.starts_with("//") || (words.starts_with("/*") && words.trim_end().ends_with("*/")) {
-        true => line.trim_end().len(),
-        false => 0,
-    }
-}
-
-/// Puts pieces into a text; places ascend.
-fn spliced(text: &str, pieces: &[(usize, &str)]) -> String {
-    let mut out = text.to_owned();
-    for (at, piece) in pieces.iter().rev() {
-        out.insert_str(*at, piece);
-    }
-    out
-}
-
-/// How the file breaks and indents its lines.
-struct Shape {
-    newline: &'static str,
-    indent: String,
-}
-
-impl Shape {
-    fn of(text: &str) -> Self {
-        let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
-        let indented = text.lines().find_map(|line| {
-            let words = line.trim_start_matches([' ', '\t']);
-            let space = &line[..line.len() - words.len()];
-            (words.starts_with('"') && !space.is_empty()).then(|| space.to_owned())
-        });
-        Self {
-            newline,
-            indent: indented.unwrap_or_else(|| "  ".to_owned()),
+    let mut members = object.properties.iter();
+    let at = members.rposition(|member| member.name.as_str() == name)?;
+    let member = &object.properties[at];
+    let head = text[..member.start()].trim_end_matches([' ', '\t']);
+    let before = at.checked_sub(1).map(|at| object.properties[at].end());
+    match (comma_after(parsed, member.end()), before) {
+        (Some(comma), _) => Some(format!("{head}{}", &text[comma.end..])),
+        // A comma that led to us alone would be a fault in plain JSON.
+        (None, Some(before)) => {
+            let comma = comma_after(parsed, before)?;
+            let tail = &text[member.end()..];
+            let (head, remark) = (&head[..comma.start], &head[comma.end..]);
+            Some(format!("{head}{remark}{tail}"))
         }
+        (None, None) => Some(format!("{head}{}", &text[member.end()..])),
     }
+}
 
-    /// A new line, indented.
-    fn line(&self, depth: usize) -> String {
-        format!("{}{}", self.newline, self.indent.repeat(depth))
-    }
+/// The comma that follows a value ending at `end`.
+fn comma_after(parsed: &ParseResult<'_>, end: usize) -> Option<Range> {
+    let next = tokens(parsed).find(|token| token.start() >= end && !is_comment(token))?;
+    matches!(next.token, Token::Comma).then_some(next.range)
+}
 
-    /// A value over several lines, to stand at `depth`; lists stay on one line.
-    fn block(&self, value: &Json, depth: usize) -> String {
-        let Json::Object(members) = value else {
-            return match value {
-                Json::Array(items) => {
-                    let items: Vec<String> = items.iter().map(Json::to_string).collect();
-                    format!("[{}]", items.join(", "))
-                }
-                Json::Null
-                | Json::Bool(_)
-                | Json::Number(_)
-                | Json::String(_)
-                | Json::Object(_) => value.to_string(),
-            };
-        };
-        if members.is_empty() {
-            return "{}".to_owned();
-        }
-        let inner = members.iter().map(|(name, value)| {
-            let name = Json::from(name.as_str());
-            format!(
-                "{}{name}: {}",
-                self.line(depth + 1),
-                self.block(value, depth + 1)
+fn tokens<'a, 'b>(parsed: &'b ParseResult<'a>) -> impl Iterator<Item = &'b TokenAndRange<'a>> {
+    parsed.tokens.iter().flatten()
+}
+
+fn is_comment(token: &TokenAndRange<'_>) -> bool {
+    matches!(token.token, Token::CommentLine(_) | Token::CommentBlock(_))
+}
+
+fn input(value: &Json) -> CstInputValue {
+    match value {
+        Json::Null => CstInputValue::Null,
+        Json::Bool(value) => CstInputValue::Bool(*value),
+        Json::Number(number) => CstInputValue::Number(number.to_string()),
+        Json::String(text) => CstInputValue::String(text.clone()),
+        Json::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Json::Object(members) => {
+            let members = members.iter();
+            CstInputValue::Object(
+                members
+                    .map(|(name, value)| (name.clone(), input(value)))
+                    .collect(),
             )
-        });
-        let inner: Vec<String> = inner.collect();
-        format!("{{{}{}}}", inner.join(","), self.line(depth))
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ const FLUSH_TIME_MAX: Duration = Duration::from_millis(500);
 /// How often that is looked at.
 const FLUSH_LOOK: Duration = Duration::from_millis(1);
 
-/// Who reads the log.
+/// The readers of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readers {
     /// Those at a terminal: hidden characters are shown by their number.

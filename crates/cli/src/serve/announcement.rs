@@ -14,8 +14,8 @@ const LOCK: &str = "server.lock";
 /// `server.json` is a few words; anything longer was not written by us.
 const BYTES_MAX: u64 = 4 * 1024;
 
-/// How long a lock that another process holds is tried for: one that only looks whether a server runs holds it
-/// for a moment.
+/// How long to retry while another process holds the lock. A process that only checks whether a server runs holds
+/// it for a moment.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// How often it is tried.
 const LOCK_EVERY: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! A session's directory is the one that was checked, also when a command of another session puts
+//! A session keeps the directory that was checked, also when a command of another session puts
 //! something else at its path.
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::identity::token;
 use crate::support::binary;
 
 /// What the error says.
-const REPLACED: &str = "is not the one that it was";
+const REPLACED: &str = "is no longer the same";
 
 /// A model that runs `command`.
 fn runner(command: &str) -> Script {

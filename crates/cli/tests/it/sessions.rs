@@ -243,7 +243,7 @@ async fn delete_of_something_that_is_no_id_is_refused() {
             .await;
         assert_eq!(delete.unwrap_err().code, -32602, "{wrong:?}");
     }
-    // One that never was is deleted already.
+    // A session that never existed counts as deleted.
     let unknown = json!({"sessionId": "0123456789abcdef0123456789abcdef"});
     let deleted = client.call("session/delete", unknown).await.unwrap();
     assert_eq!(deleted, json!({}));

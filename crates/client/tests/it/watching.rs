@@ -85,7 +85,7 @@ async fn a_question_to_a_watch_that_was_dropped_is_left_to_others() {
     asked.answer("y");
     assert_eq!(server.next().await["result"]["outcome"]["optionId"], "y");
     server.message(ask("q2")).await;
-    // Leaving with a question open, and one that comes later: neither is answered.
+    // Leaving with a question open, and a later question: neither is answered.
     drop((watch.next().await, watch));
     server.message(ask("q3")).await;
     // The client has read the question once it has read what came after it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// cancel promises a second.
 pub const COMMAND_STOP_WAIT: Duration = Duration::from_millis(900);
 
-/// Words of a command that are looked at for one that makes a repository: as many as a command of the
+/// Words of a command that are searched for a word that makes a repository: as many as a command of the
 /// longest judged length has.
 pub const PROTECTED_NAMES_MAX: usize = 32 * 1024;
 
@@ -120,6 +120,17 @@ pub const FILES_SEEN_MAX: usize = 4_096;
 /// Bytes of a change that are shown as a difference, old and new together: more is no use to a
 /// person who has to decide.
 pub const DIFF_BYTES_MAX: usize = 128 * 1024;
+
+/// Lines of two texts that are compared, together, besides those that both begin and end with. A line
+/// takes about a hundred bytes while it is compared, so this is some 20 MB; no one reads more.
+pub const DIFF_LINES_MAX: usize = 200_000;
+
+/// Hunks of one change that are shown apart: each repeats the file's path. Past them the rest is one.
+pub const DIFF_HUNKS_MAX: usize = 64;
+
+/// Time that a comparison may take to be exact; after it, it gets coarse. A diff is only shown, and a
+/// turn waits for it.
+pub const DIFF_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// Largest file that a tool reads whole; larger ones need a search tool.
 pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -159,7 +159,7 @@ impl Account {
                     | LoginError::TooSlow
                     | LoginError::NotStored(_)),
                 ) => return Err(self.rest(error.to_string(), None)),
-                // What we are called is not known; what was granted may be, to whoever is.
+                // The client id is not known; the grant may still be valid for it.
                 Err(LoginError::NotKnown(_)) => self.forget_registration(&old.issuer).await,
                 Err(LoginError::Denied(_)) => is_over = true,
             }

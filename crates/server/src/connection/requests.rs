@@ -302,7 +302,7 @@ impl Connection {
             return self.answers.error(&id, RpcError::scope());
         }
         let Ok(session) = session else {
-            // An id that is no id is a mistake. One that names no session is deleted already.
+            // An id that is no id is a mistake. An id of no session counts as deleted.
             let message = "`sessionId` is not the id of a session";
             return self.answers.error(&id, RpcError::invalid_params(message));
         };

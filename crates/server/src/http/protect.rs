@@ -1,4 +1,4 @@
-//! Headers that every answer carries, whoever gave it: a route, the gate, or HTTP itself.
+//! Headers of every answer, from a route, from the gate, or from HTTP itself.
 //!
 //! The page sets its own caching; whatever a handler has set stays.
 

@@ -158,7 +158,7 @@ impl Leftover {
             Left::Lent | Left::Broken => return false,
             Left::Rest(body) => body,
         };
-        // Reading would ask the client to send what nobody wants.
+        // Reading would ask the client to send a body that is not used.
         if self.is_expecting || body.size_hint().lower() > UNREAD_BODY_BYTES_MAX as u64 {
             return false;
         }

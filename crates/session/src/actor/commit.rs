@@ -219,7 +219,7 @@ impl SessionActor {
             let mut state = SessionState::default();
             let mut visit = |stored: &Stored| state.apply(stored.seq, &stored.event);
             let (writer, _) = store.open_session(id, Timestamp::now(), &mut visit)?;
-            // One that recovers in memory keeps the directories that it has.
+            // A session that recovers in memory keeps the directories that it has.
             let roots = roots.unwrap_or_else(|| find_again(&state, base.as_deref()));
             Ok((Box::new(OpenSession { writer, state }), roots))
         });

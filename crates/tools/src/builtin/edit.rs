@@ -55,12 +55,12 @@ impl Tool for Edit {
         let text = |key: &str| input.get(key).and_then(Value::as_str);
         let content = match (text("path"), text("old"), text("new")) {
             (Some(path), Some(old), Some(new)) => {
-                diff::block(&roots.absolute(path), Some(old), new)
+                diff::blocks(&roots.absolute(path), Some(old), new)
             }
-            (_, _, _) => None,
+            (_, _, _) => Vec::new(),
         };
         Shown {
-            content: content.into_iter().collect(),
+            content,
             ..show_file("Edit", ToolKind::Edit, input, roots)
         }
     }
@@ -117,7 +117,7 @@ impl Change for Input {
         };
         let (path, line) = (&self.path, replaced.line);
         let text = format!("Edited {path} in {places}, first in line {line}{loosely}.");
-        let shown = diff::block(&roots.absolute(path), Some(&changed.old), &changed.new);
+        let shown = diff::blocks(&roots.absolute(path), Some(&changed.old), &changed.new);
         Outcome::completed(text).showing(shown)
     }
 }

@@ -79,7 +79,7 @@ impl Tool for NotebookEdit {
             Some(_) | None => "Edit a cell of",
         };
         Shown {
-            content: preview_here(input, roots).into_iter().collect(),
+            content: preview_here(input, roots),
             ..show_file(what, ToolKind::Edit, input, roots)
         }
     }
@@ -108,26 +108,32 @@ impl RunsThere for NotebookEdit {
         let input = Input::deserialize(input).ok()?;
         Some(Box::pin(async move {
             let Glance::Text(now) = preview::glance(&input.path, &roots, &seat).await else {
-                return None;
+                return Vec::new();
             };
-            let is_short = now.len() <= NOTEBOOK_SHOWN_BYTES_MAX;
-            is_short.then(|| input.difference(&now, &roots)).flatten()
+            match now.len() <= NOTEBOOK_SHOWN_BYTES_MAX {
+                true => input.difference(&now, &roots),
+                false => Vec::new(),
+            }
         }))
     }
 }
 
 /// What a call would do to its cell, if the notebook is there and not too large to look at.
-fn preview_here(input: &Value, roots: &Roots) -> Option<Value> {
-    let input = Input::deserialize(input).ok()?;
+fn preview_here(input: &Value, roots: &Roots) -> Vec<Value> {
+    let Ok(input) = Input::deserialize(input) else {
+        return Vec::new();
+    };
     let text = roots.read_text(&input.path, NOTEBOOK_SHOWN_BYTES_MAX);
-    input.difference(&text.ok()?.text, roots)
+    text.map_or_else(|_| Vec::new(), |text| input.difference(&text.text, roots))
 }
 
 impl Input {
     /// What it does to its cell in a notebook with this text.
-    fn difference(&self, text: &str, roots: &Roots) -> Option<Value> {
-        let (_, old) = self.make(text).ok()?;
-        diff::block(
+    fn difference(&self, text: &str, roots: &Roots) -> Vec<Value> {
+        let Ok((_, old)) = self.make(text) else {
+            return Vec::new();
+        };
+        diff::blocks(
             &roots.absolute(&self.path),
             old.as_deref(),
             self.new_source(),
@@ -183,7 +189,7 @@ impl Change for Input {
             Mode::Delete => "Deleted cell",
         };
         let old = changed.about.as_deref();
-        let shown = diff::block(&roots.absolute(&self.path), old, self.new_source());
+        let shown = diff::blocks(&roots.absolute(&self.path), old, self.new_source());
         let text = format!("{what} {} of {}.", self.cell_id, self.path);
         Outcome::completed(text).showing(shown)
     }

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::client_side::{ClientSeat, ReadTextFile};
 use crate::roots::Roots;
 
-/// A difference, once it is known.
-pub type Preview = Pin<Box<dyn Future<Output = Option<Value>> + Send>>;
+/// What would change, once it is known: a block for each hunk.
+pub type Preview = Pin<Box<dyn Future<Output = Vec<Value>> + Send>>;
 
 /// What a client said of a file.
 #[derive(Debug)]

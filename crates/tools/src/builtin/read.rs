@@ -170,7 +170,7 @@ impl Input {
         }
         let data = base64::engine::general_purpose::STANDARD.encode(bytes);
         let block = json!({"type": "image", "mimeType": kind, "data": data});
-        Outcome::completed(format!("{text}.")).showing(Some(block))
+        Outcome::completed(format!("{text}.")).showing(vec![block])
     }
 
     /// The name of kept output, if that is what shall be read.

@@ -51,10 +51,10 @@ impl Tool for Write {
         let text = |key: &str| input.get(key).and_then(Value::as_str);
         let content = match (text("path"), text("content")) {
             (Some(path), Some(new)) => change(path, new, roots),
-            (_, _) => None,
+            (_, _) => Vec::new(),
         };
         Shown {
-            content: content.into_iter().collect(),
+            content,
             ..show_file("Write", ToolKind::Edit, input, roots)
         }
     }
@@ -159,19 +159,21 @@ fn write_here(input: &Input, roots: &Roots) -> Result<(), NotWritten> {
 
 /// What writing `new` to a file changes, as far as it can be shown. The disk is the server's, which
 /// a client in an editor shares.
-fn change(path: &str, new: &str, roots: &Roots) -> Option<Value> {
+fn change(path: &str, new: &str, roots: &Roots) -> Vec<Value> {
     let absolute = roots.absolute(path);
     match roots.read_text(path, DIFF_BYTES_MAX) {
-        Ok(old) if old.is_cut => None,
+        Ok(old) if old.is_cut => Vec::new(),
         // The client has another text than this disk, so this is not what would be replaced.
-        Ok(old) if is_another(path, &old.text, roots) => None,
-        Ok(old) => diff::block(&absolute, Some(&old.text), new),
+        Ok(old) if is_another(path, &old.text, roots) => Vec::new(),
+        Ok(old) => diff::blocks(&absolute, Some(&old.text), new),
         // New only if this is the disk that it is written to.
         Err(PathError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-            roots.open_directory(".").ok()?;
-            diff::block(&absolute, None, new)
+            match roots.open_directory(".") {
+                Ok(_) => diff::blocks(&absolute, None, new),
+                Err(_) => Vec::new(),
+            }
         }
-        Err(_) => None,
+        Err(_) => Vec::new(),
     }
 }
 
@@ -182,16 +184,16 @@ fn is_another(path: &str, text: &str, roots: &Roots) -> bool {
 }
 
 /// What writing `new` to a file of the client's changes, of which it says `now`.
-async fn change_there(path: &str, new: &str, now: Glance, roots: &Arc<Roots>) -> Option<Value> {
+async fn change_there(path: &str, new: &str, now: Glance, roots: &Arc<Roots>) -> Vec<Value> {
     let (path, new, roots) = (path.to_owned(), new.to_owned(), Arc::clone(roots));
     let looked = tokio::task::spawn_blocking(move || match now {
-        Glance::Text(now) if now.len() > DIFF_BYTES_MAX => None,
-        Glance::Text(now) => diff::block(&roots.absolute(&path), Some(&now), &new),
+        Glance::Text(now) if now.len() > DIFF_BYTES_MAX => Vec::new(),
+        Glance::Text(now) => diff::blocks(&roots.absolute(&path), Some(&now), &new),
         // The server's disk can tell that it is new, and not what the client has.
-        Glance::Unsaid if roots.open_file(&path).is_ok() => None,
+        Glance::Unsaid if roots.open_file(&path).is_ok() => Vec::new(),
         Glance::Unsaid | Glance::NotOffered => change(&path, &new, &roots),
     });
-    looked.await.ok().flatten()
+    looked.await.unwrap_or_default()
 }
 
 /// Why a file was not written.

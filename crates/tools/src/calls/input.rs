@@ -38,7 +38,7 @@ pub(crate) fn fit_builtin(tool: &dyn Tool, input: &mut Value) {
     Fitting::of(Some(tool.name())).value(&schema, input, "", 0);
 }
 
-/// Makes `input` fit the schema of somebody else's tool, whose fields have no other names.
+/// Makes `input` fit the schema of an MCP server's tool, whose fields have no other names.
 pub(super) fn fit_foreign(schema: &Value, input: &mut Value) {
     Fitting::of(None).value(schema, input, "", 0);
 }
@@ -397,7 +397,7 @@ fn adapt_command(fields: &mut Map<String, Value>) {
     let seconds = seconds.iter().find_map(|name| has(fields, name));
     let (key, factor) = match (seconds, has(fields, "timeout")) {
         (Some(key), _) => (key, 1_000),
-        // Some agents count seconds and some milliseconds; nobody wants less than a second.
+        // Some agents count seconds and some milliseconds; less than a second is never meant.
         (None, Some(key)) => {
             let is_seconds = fields
                 .get(&key)

@@ -521,7 +521,7 @@ pub(super) fn alias(plain: &str, input: &mut Value) -> Option<&'static str> {
     found.map(|(tool, _)| *tool)
 }
 
-/// A tool that may help in place of one that we have nothing like.
+/// A tool that may help in place of a tool that we do not have.
 pub(super) fn hint(plain: &str) -> Option<&'static str> {
     let found = HINTS.iter().find(|(name, _)| *name == plain);
     found.map(|(_, tool)| *tool)

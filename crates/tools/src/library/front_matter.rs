@@ -111,6 +111,10 @@ fn unquoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{ProptestConfig, Strategy, prop};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::super::yaml::Field;
     use super::split;
 
     #[test]
@@ -136,6 +140,46 @@ mod tests {
         ] {
             let (fields, body) = split(&text);
             assert_eq!((fields.field("name"), body), (None, text.as_str()));
+        }
+    }
+
+    /// Lines as people write them at the top of a file, right and wrong.
+    fn lines() -> impl Strategy<Value = String> {
+        let line = prop::sample::select(vec![
+            "---",
+            "...",
+            "name: x",
+            "description: Use when: y",
+            "tools: Read, Grep",
+            "tools: [Read",
+            "tools:",
+            "- Read",
+            "  - Grep",
+            "  more: z",
+            "# remark",
+            "",
+            "text without a colon",
+            "\ttab: 1",
+            "model: >",
+            "metadata: {a: b}",
+        ]);
+        prop::collection::vec(line, 0..12).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn tools_that_are_named_are_never_absent(inside in lines(), body in lines()) {
+            let text = format!("---\n{inside}\n---\n{body}");
+            let (fields, rest) = split(&text);
+            prop_assert!(text.ends_with(rest));
+            let end = inside.lines().position(|line| line == "---" || line == "...");
+            let own: Vec<&str> = inside.lines().take(end.unwrap_or(usize::MAX)).collect();
+            let is_named = own.iter().any(|line| line.starts_with("tools:"));
+            prop_assert_eq!(fields.yaml("tools") != Field::Absent, is_named, "{}", text);
+            let dos = text.replace('\n', "\r\n");
+            prop_assert_eq!(split(&dos).0, fields);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Front matter is often not valid YAML as a whole (`description: Use when: x`). If it is not, the
 //! lines of the wanted field are read alone. A field that cannot be read is told apart from a field
-//! that is not there: a list of tools that nobody can read must not mean all tools.
+//! that is not there: an unreadable list of tools must not mean all tools.
 
 use std::collections::BTreeMap;
 
@@ -25,10 +25,13 @@ pub(crate) enum Field {
 
 /// The field `key`, in any case, of the front matter `text`.
 pub(crate) fn field(text: &str, key: &str) -> Field {
-    if let Ok(found) = read(text, key) {
-        return found;
-    }
     let mut lines = own_lines(text, key);
+    match read(text, key) {
+        // `tools:Read: x` is a field of another name to YAML, and not to the person who wrote it.
+        Ok(Field::Absent) if lines.next().is_some() => return Field::Unreadable,
+        Ok(found) => return found,
+        Err(NotYaml) => {}
+    }
     match (lines.next(), lines.next()) {
         (Some(own), None) => match read(&own, key) {
             Ok(Field::Absent) | Err(NotYaml) => Field::Unreadable,
@@ -265,6 +268,7 @@ mod tests {
             "tools:\n  - [Read]",
             "tools:\n  - name: Read",
             "tools: [null]",
+            "tools:Read: x",
             "tools: Read\ntools: Grep",
             "description: Use when: x\ntools: Read\nTools: Grep",
             "description: Use when: x\n  tools: Read",

@@ -2,8 +2,8 @@
 //!
 //! A path can be made to lead elsewhere: a command of another session may rename a directory above
 //! it, or put a symbolic link in its place. So a root is the directory that was checked. Each use
-//! opens it by its real path, without following any link, and compares device and inode. The
-//! descriptor that was compared is the one that is used (ADR 0033).
+//! opens it by its real path, without following any link, and compares device and inode of the very
+//! descriptor that it then uses (ADR 0033).
 
 use std::fs::File;
 use std::io;
@@ -83,8 +83,8 @@ impl Root {
         root
     }
 
-    /// The same for a session whose real path was not stored. Only links count that nobody but the
-    /// system's owner can change. Blocks.
+    /// The same for a session whose real path was not stored. Only links count that the
+    /// system's owner alone can change. Blocks.
     #[must_use]
     pub fn find_unrecorded(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -164,7 +164,7 @@ impl Root {
         }
     }
 
-    /// Which directory it is now, if it is the one that was checked. Blocks.
+    /// Which directory it is now, if it is still the directory that was checked. Blocks.
     ///
     /// # Errors
     /// As [`Root::open`].

@@ -102,7 +102,7 @@ pub(super) fn hold(places: &Places, roots: &[Root]) -> Result<Vec<Held>, PathErr
             };
             Some((rest.components().count(), opened))
         };
-        // The innermost root is the one that is mounted there.
+        // The innermost root is mounted there.
         let found = open.iter().filter_map(beneath);
         match found.min_by_key(|(depth, _)| *depth) {
             Some((_, Ok(open))) => held.push(Held {

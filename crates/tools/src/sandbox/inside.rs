@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) programs: Vec<String>,
     /// Whether it has the input that we have, or none.
     pub(super) is_spoken_to: bool,
-    /// The directory that it begins in; `None` for one that is made for the sandbox.
+    /// The directory that it begins in; `None` if it is made for the sandbox.
     pub(super) cwd: Option<DirectoryId>,
     /// What may be opened.
     pub(super) rules: Rules,
@@ -93,7 +93,7 @@ fn check_cwd(expected: DirectoryId) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(
-        "the command's directory is not the one that was checked; try again",
+        "the command's directory has changed; try again",
     ))
 }
 

@@ -270,7 +270,7 @@ impl Search<'_> {
     }
 }
 
-/// Reads the names in `directory`; of one that cannot be read there are none.
+/// Reads the names in `directory`; none if it cannot be read.
 fn read_names(directory: &OwnedFd) -> Names {
     let mut names = Names::default();
     let mut buffer = [MaybeUninit::uninit(); NAMES_BYTES];

@@ -1,7 +1,7 @@
 //! Snapshots on disk, so that a supervisor that is killed leaves word of what it had to look at.
 //!
 //! A supervisor writes its snapshot before the command begins, and holds a lock on the file for as
-//! long as it lives. The next one that starts settles those whose lock is free. A supervisor touches
+//! long as it lives. The next supervisor settles those whose lock is free. A supervisor touches
 //! its file every second: what was made later than that is not the command's doing.
 
 use std::fs::File;
@@ -21,7 +21,7 @@ pub(super) const TOUCH_EVERY: Duration = Duration::from_secs(1);
 /// What a command may have done after the last touch.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// The end of a snapshot's name. One that is being written has another.
+/// The end of a snapshot's name. While it is written it has another.
 const END: &str = "snapshot";
 
 /// A snapshot on disk. Removed when it was settled.
@@ -68,7 +68,7 @@ impl Written {
 
     /// Everything was looked at.
     pub(super) fn remove(&self) {
-        // One that stays is settled once more, with nothing to do.
+        // A snapshot that stays is settled again, with nothing to do.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -128,7 +128,7 @@ fn settle(file: &File) -> Option<Recovery> {
     }
 }
 
-/// Whether a file is so old that nobody is about to finish it.
+/// Whether a file is so old that its writer is gone.
 fn is_old(file: &File) -> bool {
     let then = file.metadata().and_then(|found| found.modified());
     let Some(then) = then

@@ -55,7 +55,7 @@ impl Remembered {
     /// Looks at what must not change, and writes it down. Says what the user should know.
     ///
     /// # Errors
-    /// If it cannot be written down: after a crash nobody would know what to look at.
+    /// If it cannot be written down: after a crash it would not be known what to check.
     fn of(cage: &Cage, is_program: bool) -> io::Result<Self> {
         for note in &cage.notes {
             // Where the command prints.

@@ -2,7 +2,7 @@
 //!
 //! With bubblewrap those that exist are mounted read-only, so this is about new ones. Landlock grants
 //! whole directories, so with Landlock alone it is about all. A new or changed file is renamed to
-//! `NAME.set-aside-…`, never deleted, and one that was changed is put back. What git itself makes (a
+//! `NAME.set-aside-…`, never deleted, and a changed file is put back. What git itself makes (a
 //! repository without hooks and with plain settings) stays.
 //!
 //! By then nothing of the command runs any more. [`journal`](super::journal) keeps the snapshot on disk,
@@ -125,7 +125,7 @@ impl Round<'_> {
     /// Looks at a file that is there now.
     fn look_at(&self, file: &FoundFile) -> Option<String> {
         let before = self.before.get(file.path.as_path());
-        // The command could not change it, so somebody else did.
+        // The command could not change it, so another program did.
         if before.is_some_and(|kept| kept.was.is_none()) {
             return None;
         }

@@ -71,7 +71,7 @@ impl Rules {
     }
 }
 
-/// Adds one path; one that is gone, or became a link, needs no rule.
+/// Adds one path; a path that is gone, or became a link, needs no rule.
 fn allow(
     created: RulesetCreated,
     opened: io::Result<OwnedFd>,

@@ -75,7 +75,7 @@ impl Envelope<'_> {
         let params = self.params.map(RawValue::to_owned);
         if params.as_deref().is_some_and(|raw| !is_structured(raw)) {
             if id.is_none() {
-                // A notification is never answered, not even one that cannot be used.
+                // A notification is never answered, not even if it cannot be used.
                 return Ok(Incoming::Ignored(
                     "the params of a notification are neither an object nor an array",
                 ));

@@ -198,7 +198,7 @@ fn glob_at(set: &[Word], words: &[Word]) -> Option<usize> {
     Some(before + 1 + words[first].glob.unwrap_or_default())
 }
 
-/// Whether it is no builtin, or one that does only what it says.
+/// Whether it is no builtin, or a builtin that runs nothing else.
 fn is_known_builtin(name: &str, words: &[Word]) -> bool {
     if OTHER_BUILTINS.contains(&name) {
         return false;

@@ -43,7 +43,7 @@ impl CommandPattern {
         is_fixed && self.is(&part.line)
     }
 
-    /// Whether it may be about a command of which `line` is known.
+    /// Whether it may match a command whose known part is `line`.
     pub(in super::super) fn may_be(&self, line: &Line) -> bool {
         let (head, _) = self.head();
         match line.is_whole {

@@ -69,3 +69,85 @@ fn long_texts_show_the_rows_around_the_cursor() {
     );
     press(&mut Editor::default(), "日本".as_bytes());
 }
+
+/// Characters that a person sees as one and that are several code points: a flag, a family, a hand with a
+/// colour of skin, a letter with marks, a syllable of Hangul in parts, a symbol shown as an emoji.
+const CLUSTERS: [&str; 6] = [
+    "🇩🇪",
+    "👨\u{200d}👩\u{200d}👧",
+    "👍🏽",
+    "e\u{301}\u{323}",
+    "\u{1112}\u{1161}\u{11ab}",
+    "❤\u{fe0f}",
+];
+
+#[test]
+fn one_key_moves_over_or_deletes_what_looks_like_one_character() {
+    for cluster in CLUSTERS {
+        let typed = |keys: &str| written(format!("a{cluster}b{keys}").as_bytes());
+        assert_eq!(typed("\x1b[D\x7f"), "a|b", "Backspace");
+        assert_eq!(typed("\x1b[D\x1b[D"), format!("a|{cluster}b"), "Left");
+        assert_eq!(
+            typed("\x1b[D\x1b[D\x1b[C"),
+            format!("a{cluster}|b"),
+            "Right"
+        );
+        assert_eq!(typed("\x1b[D\x1b[D\x1b[3~"), "a|b", "Delete");
+    }
+    // Two flags are two, and a line break is never joined with what follows it.
+    assert_eq!(written("🇩🇪🇫🇷\x7f".as_bytes()), "🇩🇪|");
+    assert_eq!(written("a\n\u{301}\x1b[D".as_bytes()), "a\n|\u{301}");
+}
+
+#[test]
+fn up_and_down_keep_the_column_and_stop_between_characters() {
+    let family = CLUSTERS[1];
+    let typed = format!("{family}xyz\nabc\x1b[A");
+    assert_eq!(written(typed.as_bytes()), format!("{family}x|yz\nabc"));
+    let typed = format!("abcd\n{family}{family}{family}\x1b[A\x1b[D\x1b[B");
+    let expected = format!("abcd\n{family}|{family}{family}");
+    assert_eq!(written(typed.as_bytes()), expected);
+}
+
+#[test]
+fn the_cursor_stands_in_the_column_where_the_terminal_shows_it() {
+    for (text, columns) in [
+        ("🇩🇪", 2),
+        ("👨\u{200d}👩\u{200d}👧", 2),
+        ("👍🏽", 2),
+        ("e\u{301}", 1),
+        ("\u{1112}\u{1161}\u{11ab}", 2),
+        ("❤\u{fe0f}", 2),
+        ("日", 2),
+        ("\t", 4),
+    ] {
+        let mut editor = Editor::default();
+        editor.press(Key::Paste(text.to_owned()));
+        assert_eq!(editor.shown(40).cursor, (0, 2 + columns), "{text:?}");
+    }
+}
+
+#[test]
+fn rows_break_between_characters_and_the_cursor_is_never_inside_one() {
+    let mut editor = Editor::default();
+    for cluster in CLUSTERS {
+        editor.press(Key::Paste(cluster.repeat(3)));
+    }
+    for width in 4..12 {
+        let shown = editor.shown(width);
+        let rows: Vec<String> = shown.rows.iter().map(|row| row.plain()).collect();
+        for row in &rows {
+            let mut rest = row.get(PROMPT_BYTES..).unwrap_or_default();
+            if row.starts_with(' ') {
+                rest = &row[2..];
+            }
+            while let Some(next) = CLUSTERS.iter().find(|it| rest.starts_with(**it)) {
+                rest = &rest[next.len()..];
+            }
+            assert_eq!(rest, "", "{width}: {row:?}");
+        }
+    }
+}
+
+/// Length of the prompt before the first row.
+const PROMPT_BYTES: usize = "❯ ".len();

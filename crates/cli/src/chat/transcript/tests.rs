@@ -95,6 +95,26 @@ fn a_change_is_shown_as_one_and_a_call_that_did_not_run_says_so() {
 }
 
 #[test]
+fn hunks_of_one_file_are_shown_together() {
+    let hunk = |path: &str, old: &str, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
+    let diff = json!([hunk("a.rs", "1\n", "one\n"), hunk("a.rs", "9\n", "nine\n"),]);
+    assert_eq!(
+        shown(&[
+            json!({"kind": "tool", "id": "a", "name": "edit", "title": "edit a.rs", "content": diff}),
+            json!({"kind": "tool_update", "id": "a", "status": "completed"}),
+        ]),
+        [
+            "✓ edit a.rs +2 -2",
+            "  - 1",
+            "  + one",
+            "  ⋮",
+            "  - 9",
+            "  + nine"
+        ]
+    );
+}
+
+#[test]
 fn a_plan_stands_at_the_end_of_its_turn() {
     let entries = json!([
         {"content": "look", "status": "completed"},

@@ -130,7 +130,7 @@ async fn pasted_text_never_answers() {
 async fn composed_characters_are_text() {
     let home = home(writing());
     let mut terminal = asked(&home).await;
-    // An input method commits several characters at once, or one that is not an option.
+    // An input method commits several characters at once, or a character that is no option.
     for keys in ["ya", "ｙ", "é", "日本"] {
         type_slowly(&mut terminal, &[keys]).await;
         terminal.shows(&format!("{keys}\n")).await;

@@ -96,7 +96,7 @@ fn project(home: &Home, path: &Path) {
     std::fs::write(path.join("nested-hooks/post-commit"), "#!/bin/sh\n").unwrap();
 }
 
-/// Directories in which somebody may run git.
+/// Directories in which the user may run git.
 fn directories(path: &Path, found: &mut Vec<PathBuf>) {
     found.push(path.to_owned());
     for entry in path.read_dir().into_iter().flatten() {
@@ -150,7 +150,7 @@ async fn attack(layer: &str, as_nobody: bool, cases: &[String]) -> (Vec<String>,
             .current_dir(&top)
             .status();
         assert!(copied.unwrap().success());
-        // A copied work tree leads to the one that it was copied from.
+        // A copied work tree leads to the original.
         set_up(&home, &top.join(case), &["worktree", "repair", "wt"]);
         let evil = top.join(format!("evil-{case}"));
         let mark = marks.join(case);
@@ -220,7 +220,7 @@ async fn the_attacks_on_git_work_without_a_sandbox() {
     let (ran, said) = attacks_that_work("off", false).await;
     let all = cases();
     let failed: Vec<&String> = all.iter().filter(|case| !ran.contains(case)).collect();
-    // A directory that nobody may enter is entered by root alone.
+    // Only root can enter a directory without permissions.
     assert!(failed.len() <= 1, "{failed:?}: {said}");
 }
 

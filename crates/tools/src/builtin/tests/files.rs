@@ -89,6 +89,36 @@ fn an_edit_replaces_one_place_and_shows_what_it_changed() {
 }
 
 #[test]
+fn an_edit_of_distant_places_shows_one_diff_per_hunk() {
+    let text: String = (0..20_000)
+        .map(|n| match n {
+            10 | 19_990 => "same\n".to_owned(),
+            n => format!("line {n}\n"),
+        })
+        .collect();
+    let place = Place::with(&[("a.txt", &text)]);
+    place.read("a.txt");
+    let input = json!({"path": "a.txt", "old": "same", "new": "other", "replaceAll": true});
+    let outcome = place.run("edit", input);
+    assert_eq!(outcome.status, ToolStatus::Completed, "{}", outcome.text);
+    let path = place.path("a.txt");
+    let hunk = |old: &str, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
+    assert_eq!(
+        outcome.blocks,
+        [
+            hunk(
+                "line 7\nline 8\nline 9\nsame\nline 11\nline 12\nline 13\n",
+                "line 7\nline 8\nline 9\nother\nline 11\nline 12\nline 13\n"
+            ),
+            hunk(
+                "line 19987\nline 19988\nline 19989\nsame\nline 19991\nline 19992\nline 19993\n",
+                "line 19987\nline 19988\nline 19989\nother\nline 19991\nline 19992\nline 19993\n"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn a_person_sees_a_change_before_it_is_made() {
     let place = Place::with(&[("a.txt", "old\n")]);
     let show = |tool: &str, input: Value| find(tool).unwrap().show(&input, &place.roots).content;

@@ -1,4 +1,4 @@
-//! Roots that somebody tries to make lead elsewhere.
+//! Roots that are made to lead elsewhere.
 
 use std::fs;
 use std::os::unix::fs::symlink;
