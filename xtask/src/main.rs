@@ -2,6 +2,7 @@
 //! `soak` and `bench`.
 //!
 //! Start with [`tidy`] for the rules of the house and [`steps`] for what a change must pass.
+//! A newcomer waits for this program to be built, so it uses none of our crates.
 
 #![expect(
     clippy::print_stdout,
@@ -13,8 +14,7 @@
     reason = "a development tool: it reads the source tree and starts cargo"
 )]
 
-mod bench;
-mod soak;
+mod measuring;
 mod steps;
 mod tidy;
 mod tree;
@@ -72,10 +72,6 @@ usage: cargo xtask COMMAND
 type Failure = String;
 
 fn main() -> ExitCode {
-    // Tool servers that are measured run under a supervisor, which is this program.
-    if let Some(code) = tools::sandbox::supervisor::take_over(std::env::args_os()) {
-        return code;
-    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let outcome = match arguments.first().map(String::as_str) {
@@ -83,13 +79,8 @@ fn main() -> ExitCode {
         Some("lint") => steps::lint(),
         Some("ci") => steps::ci(),
         Some("deny") => steps::deny(),
-        Some("bench") => bench::main(rest),
-        Some(bench::MEASURE) => bench::measure(rest),
-        Some(bench::BARE) => bench::bare_listener(),
-        Some(bench::BARE_AXUM) => bench::bare_axum(),
-        Some(bench::WEIGH) => bench::weigh(rest),
-        Some("soak") => soak::main(rest),
-        Some(soak::RUN) => soak::run(rest),
+        Some("bench") => measuring::bench(rest),
+        Some("soak") => measuring::soak(rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())
