@@ -1,4 +1,4 @@
-//! What developers run beside cargo itself: `cargo xtask tidy`, `lint`, `ci`, `deny`,
+//! What developers run beside cargo itself: `cargo xtask test`, `tidy`, `lint`, `ci`, `deny`,
 //! `soak` and `bench`.
 //!
 //! Start with [`tidy`] for the rules of the house and [`steps`] for what a change must pass.
@@ -15,7 +15,9 @@
 )]
 
 mod measuring;
+mod packages;
 mod steps;
+mod test;
 mod tidy;
 mod tree;
 
@@ -24,6 +26,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  test [ARG]...   install and fetch what the tests need, then run all of them; each ARG is for
+                  nextest, such as -p fastness-journal or -E 'test(name)'
   tidy            check the rules of the house (also a test of this crate)
   lint            rustfmt, clippy, rustdoc, tidy, and cargo-deny when it is installed
   ci              lint, then all tests
@@ -75,6 +79,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let outcome = match arguments.first().map(String::as_str) {
+        Some("test") => match test::test(rest) {
+            // The runner's summary is the last word, of a failure too.
+            Ok(false) => return ExitCode::FAILURE,
+            outcome => outcome.map(drop),
+        },
         Some("tidy") => steps::tidy(),
         Some("lint") => steps::lint(),
         Some("ci") => steps::ci(),
