@@ -23,7 +23,7 @@ if [ ! -e "$dir/.made" ]; then
     touch "$dir/.made"
 fi
 if [ ! -e "$dir/work" ]; then
-    cp -rL /etc/ssl/certs "$dir/etc/ssl/"
+    cp -L --remove-destination /etc/ssl/certs/ca-certificates.crt "$dir/etc/ssl/certs/"
     mkdir -p "$dir/clean/.cargo" "$dir/opt/rust"
     cp -r "${CARGO_HOME:-$HOME/.cargo}/registry" "$dir/clean/.cargo/" || true
     git clone --quiet --no-hardlinks "$root" "$dir/work"
