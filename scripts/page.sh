@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The web page: built from page/ into crates/server/page/dist, which is checked in and embedded.
 #
+#   scripts/page.sh install   the tools that the others need, which install them too
 #   scripts/page.sh build     types are checked, the page is built
 #   scripts/page.sh check     the same, into a folder of its own: fails unless it is what is checked in
 #   scripts/page.sh test      the page's own tests
@@ -22,6 +23,7 @@ install_tools() {
         # As in peers.sh: several may ask at once, and strangers' scripts do not run.
         flock 9
         is_installed && exit
+        echo "installing the page's tools" >&2
         rm -rf "$tools"
         mkdir -p "$tools"
         cp "$root/page/package.json" "$root/page/package-lock.json" "$tools/"
@@ -40,14 +42,15 @@ workshop() {
 
 command=${1:-}
 case $command in
-build | check | test) ;;
+install | build | check | test) ;;
 *)
-    echo "usage: scripts/page.sh build | check | test" >&2
+    echo "usage: scripts/page.sh install | build | check | test" >&2
     exit 2
     ;;
 esac
 
 install_tools
+[ "$command" != install ] || exit 0
 place=$(workshop)
 trap 'rm -rf "$place"' EXIT
 case $command in

@@ -74,6 +74,7 @@ install_peer() {
             # Tests in many processes ask at once: the first installs, the others wait and look.
             flock 9
             if ! is_installed "$1"; then
+                echo "installing the peer $1" >&2
                 rm -rf "${peers:?}/$1"
                 mkdir -p "$peers/$1"
                 case $1 in

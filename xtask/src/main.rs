@@ -1,7 +1,8 @@
-//! What developers run beside cargo itself: `cargo xtask tidy`, `lint`, `ci`, `deny`,
+//! What developers run beside cargo itself: `cargo xtask test`, `tidy`, `lint`, `ci`, `deny`,
 //! `soak` and `bench`.
 //!
 //! Start with [`tidy`] for the rules of the house and [`steps`] for what a change must pass.
+//! A newcomer waits for this program to be built, so it uses none of our crates.
 
 #![expect(
     clippy::print_stdout,
@@ -13,9 +14,10 @@
     reason = "a development tool: it reads the source tree and starts cargo"
 )]
 
-mod bench;
-mod soak;
+mod measuring;
+mod packages;
 mod steps;
+mod test;
 mod tidy;
 mod tree;
 
@@ -24,6 +26,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  test [ARG]...   install and fetch what the tests need, then run all of them; each ARG is for
+                  nextest, such as -p fastness-journal or -E 'test(name)'
   tidy            check the rules of the house (also a test of this crate)
   lint            rustfmt, clippy, rustdoc, tidy, and cargo-deny when it is installed
   ci              lint, then all tests
@@ -72,24 +76,20 @@ usage: cargo xtask COMMAND
 type Failure = String;
 
 fn main() -> ExitCode {
-    // Tool servers that are measured run under a supervisor, which is this program.
-    if let Some(code) = tools::sandbox::supervisor::take_over(std::env::args_os()) {
-        return code;
-    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let outcome = match arguments.first().map(String::as_str) {
+        Some("test") => match test::test(rest) {
+            // The runner's summary is the last word, of a failure too.
+            Ok(false) => return ExitCode::FAILURE,
+            outcome => outcome.map(drop),
+        },
         Some("tidy") => steps::tidy(),
         Some("lint") => steps::lint(),
         Some("ci") => steps::ci(),
         Some("deny") => steps::deny(),
-        Some("bench") => bench::main(rest),
-        Some(bench::MEASURE) => bench::measure(rest),
-        Some(bench::BARE) => bench::bare_listener(),
-        Some(bench::BARE_AXUM) => bench::bare_axum(),
-        Some(bench::WEIGH) => bench::weigh(rest),
-        Some("soak") => soak::main(rest),
-        Some(soak::RUN) => soak::run(rest),
+        Some("bench") => measuring::bench(rest),
+        Some("soak") => measuring::soak(rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(())

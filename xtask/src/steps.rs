@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::Failure;
 use crate::tidy::{self, Findings, Graph};
 use crate::tree::Tree;
+use crate::{Failure, test};
 
 /// Tidy over our own tree and over what we build on.
 pub(crate) fn tidy() -> Result<(), Failure> {
@@ -46,12 +46,13 @@ pub(crate) fn lint() -> Result<(), Failure> {
     Err(format!("not clean: {}", failed.join(", ")))
 }
 
-/// Lint, then the tests, whose own summary is the last line when all is well.
+/// Lint, then `cargo xtask test`, whose own summary is the last line when all is well.
 pub(crate) fn ci() -> Result<(), Failure> {
     let lint = lint();
-    eprintln!("== test");
-    cargo("nextest run --workspace")?;
-    lint
+    if test::test(&[])? {
+        return lint;
+    }
+    Err("tests failed".to_owned())
 }
 
 /// cargo-deny over `deny.toml`, without advisories: those need a database from the network.
@@ -111,7 +112,7 @@ fn deny_if_installed() -> Result<(), Failure> {
     Ok(())
 }
 
-fn run(mut command: Command, arguments: &str) -> Result<(), Failure> {
+pub(crate) fn run(mut command: Command, arguments: &str) -> Result<(), Failure> {
     let status = command
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
@@ -121,7 +122,7 @@ fn run(mut command: Command, arguments: &str) -> Result<(), Failure> {
     Err(format!("`cargo {arguments}` failed"))
 }
 
-fn command(arguments: &str) -> Command {
+pub(crate) fn command(arguments: &str) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
     command.args(arguments.split(' ')).current_dir(root());

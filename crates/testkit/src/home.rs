@@ -160,6 +160,7 @@ impl Home {
     /// Any program, with this home's environment and all streams piped; killed when dropped.
     #[must_use]
     pub fn clean(&self, program: impl AsRef<OsStr>) -> Command {
+        crate::system::need_if_listed(program.as_ref());
         let mut command = Command::new(program);
         command
             .env_clear()

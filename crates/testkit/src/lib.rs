@@ -28,6 +28,7 @@ pub mod rounds;
 pub mod script;
 #[cfg(feature = "test-support")]
 pub mod simulation;
+pub mod system;
 pub mod terminal;
 pub mod tunnel;
 mod wait;

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::system;
+
 /// A program written by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -35,6 +37,22 @@ pub enum Peer {
 }
 
 impl Peer {
+    /// The programs that install and run it.
+    fn needs(self) -> &'static [&'static str] {
+        match self {
+            Self::TypeScript
+            | Self::Acpx
+            | Self::TypeScriptServer
+            | Self::McpNode
+            | Self::McpConformance
+            | Self::OpenApi => &["node", "npm"],
+            Self::Python | Self::Pylsp | Self::McpPython | Self::Schemathesis | Self::Uv => {
+                &["python3", "pip"]
+            }
+            Self::Page => &["node", "npm", "chromium"],
+        }
+    }
+
     /// Its name for the script, and its folder.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -61,6 +79,7 @@ impl Peer {
 /// If it cannot be installed: a test that needs it must not pass without it.
 #[must_use]
 pub fn ensure(peer: Peer) -> PathBuf {
+    peer.needs().iter().copied().for_each(system::need);
     #[expect(
         clippy::disallowed_methods,
         reason = "the installer is a script of this repository"

@@ -27,11 +27,13 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("testkit", EVERYTHING),
     // Not shipped: it runs what tests are made of for longer than tests may.
     (
-        "xtask",
+        "bench",
         &[
             "agent", "domain", "journal", "mcp", "netguard", "testkit", "tools",
         ],
     ),
+    // Tests and linters wait for it to be built.
+    ("xtask", &[]),
 ];
 
 const EVERYTHING: &[&str] = &[
@@ -101,7 +103,7 @@ pub(crate) fn test_support_is_for_tests(tree: &Tree) -> Findings {
     for (name, text) in tree.manifests() {
         let manifest = table(text);
         // What developers run is not what people install.
-        let in_product = shipped(&manifest).into_iter().filter(|_| name != "xtask");
+        let in_product = shipped(&manifest).into_iter().filter(|_| name != "bench");
         for (used, value) in in_product {
             if lists_test_support(value.get("features")) {
                 findings.push(format!("{name}: ships with test-support of {used}"));

@@ -107,6 +107,7 @@ pub(crate) fn processes(tree: &Tree) -> Findings {
             // A person asked for a server that stays.
             || path == "crates/cli/src/reach/spawn.rs"
             || path.starts_with("xtask/")
+            || path.starts_with("crates/bench/")
             // Compares what is read of a command with what bash does; for tests and soaks only.
             || path == "crates/agent/src/permissions/soak/jail.rs"
     };

@@ -69,6 +69,7 @@ async fn ask(home: &Home, arguments: &[&str]) -> (String, String, Option<i32>) {
 
 #[tokio::test]
 async fn ask_waits_for_slow_servers_and_says_so() {
+    testkit::system::need("python3");
     let home = home(calling("slow"));
     let slow = format!(
         "[mcp.slow]\ncommand = \"python3\"\nargs = {}\n",
@@ -133,7 +134,7 @@ with zipfile.ZipFile(path, "w") as wheel:
 print(path)
 "#;
     #[expect(clippy::disallowed_methods, reason = "a test makes its own package")]
-    let made = std::process::Command::new("python3")
+    let made = std::process::Command::new(testkit::system::program("python3"))
         .args(["-c", MAKE, folder.to_str().unwrap(), SLOW])
         .output();
     let made = made.unwrap();

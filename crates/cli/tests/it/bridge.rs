@@ -156,7 +156,7 @@ async fn b_21_a_bridge_that_slept_goes_on_where_it_was() {
 }
 
 async fn signal(pid: &str, name: &str) {
-    let status = tokio::process::Command::new("kill")
+    let status = tokio::process::Command::new(testkit::system::program("kill"))
         .args(["-s", name, pid])
         .status();
     assert!(status.await.unwrap().success());

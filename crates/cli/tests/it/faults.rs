@@ -31,7 +31,7 @@ fn faketime() -> String {
     let library = places.find(|place| place.exists());
     match library {
         Some(library) => library.display().to_string(),
-        None => panic!("this story needs the Debian package `faketime`"),
+        None => panic!("{}", testkit::system::missing("faketime")),
     }
 }
 

@@ -306,6 +306,7 @@ impl SmallDisk {
 }
 
 async fn can_mount(home: &Home, way: &[&str]) -> bool {
+    testkit::system::need("mount");
     let mut command = home.clean("unshare");
     let place = home.workspace();
     command

@@ -27,6 +27,7 @@ pub(crate) fn with_language_server(home: Home) -> Home {
 
 /// A model that makes these calls of `lsp`, one after the other.
 fn asking(calls: impl IntoIterator<Item = Value>) -> Script {
+    testkit::system::need("python3");
     let script = calls.into_iter().fold(Script::new(), |script, input| {
         script.call([tool("lsp", input)])
     });

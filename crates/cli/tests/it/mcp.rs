@@ -51,6 +51,7 @@ fn named() -> Value {
 
 /// A home whose sandbox shows the Python that this machine has.
 pub(crate) fn home_with(script: impl Into<Value>) -> Home {
+    testkit::system::need("python3");
     // However slow the machine is, a server that starts at all is there for the first turn.
     let home = Home::new(binary(), script).env("FASTNESS_LIMITS_MCP_GRACE_MS", 20_000);
     #[expect(

@@ -72,7 +72,7 @@ async fn everything(speech: &str) -> (String, tokio::process::Child) {
         let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
         free.local_addr().unwrap().port()
     };
-    let mut node = tokio::process::Command::new("node");
+    let mut node = tokio::process::Command::new(testkit::system::program("node"));
     let mut child = node
         .arg(program)
         .arg(speech)

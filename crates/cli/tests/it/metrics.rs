@@ -280,7 +280,7 @@ async fn a_22_ready_says_that_the_server_drains() {
     stream.write_all(asked.as_bytes()).await.unwrap();
     assert_eq!(raw::read_answer(&mut stream).await.unwrap().status, 200);
     let pid = server.pid().unwrap();
-    let term = tokio::process::Command::new("kill")
+    let term = tokio::process::Command::new(testkit::system::program("kill"))
         .arg(pid.to_string())
         .status();
     assert!(term.await.unwrap().success());

@@ -52,6 +52,8 @@ fn text(output: &Output) -> String {
 
 #[tokio::test]
 async fn the_guides_curl_examples_run_as_they_stand() {
+    testkit::system::need("curl");
+    testkit::system::need("jq");
     let server = serve_with(echo(), &[]).await;
     let script = format!("set -euo pipefail\n{}", examples("sh"));
     let output = run(&server, "bash", &["-c", &script], Path::new("")).await;

@@ -45,6 +45,9 @@ fn runner(command: &str) -> Script {
 
 /// A home in which commands run in `layer`; with things of a person in it.
 fn furnished(command: &str, layer: &str) -> Home {
+    if layer == "auto" {
+        testkit::system::need("bwrap");
+    }
     let home = Home::new(binary(), runner(command)).env("FASTNESS_SANDBOX_MODE", layer);
     let person = home.user_dir();
     for directory in [".ssh", ".aws", ".cargo", ".unheard-of", "outside"] {
@@ -244,6 +247,7 @@ async fn d_04_without_a_sandbox_an_allowed_command_is_asked_about_all_the_same()
     let filter: Vec<u8> = filter.collect();
     let home = Home::new(binary(), runner("touch made"));
     std::fs::write(home.user_dir().join("filter"), filter).unwrap();
+    testkit::system::need("bwrap");
     let start = format!(
         "exec bwrap --die-with-parent --dev-bind / / --seccomp 9 -- /usr/bin/env PATH={} \"$@\" 9< {}",
         home.user_dir().display(),

@@ -12,6 +12,7 @@ const TESTS: &str = "/usr/bin/python3 -B -m unittest -q";
 
 /// A repository with these files, all of them committed.
 async fn repository(script: Script, files: &[(&str, &str)]) -> Home {
+    testkit::system::need("python3");
     let home = Home::new(binary(), script);
     for (name, text) in files {
         let path = home.workspace().join(name);

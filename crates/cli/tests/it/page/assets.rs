@@ -97,6 +97,8 @@ async fn links_from_anywhere_lead_to_the_page_and_nothing_else_of_it_is_given_to
 
 /// Runs `scripts/page.sh WHAT`.
 fn page_script(what: &str) {
+    testkit::system::need("node");
+    testkit::system::need("npm");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/page.sh");
     #[expect(
         clippy::disallowed_methods,

@@ -75,6 +75,7 @@ impl Outside {
 /// Runs the attempts in `layer`; gives what came of each.
 async fn attempts(layer: &str, user: User) -> BTreeMap<String, String> {
     // Not the one of some version manager in a home, which an ordinary user cannot run.
+    testkit::system::need("python3");
     let mut home = furnished("/usr/bin/python3 escapes.py", layer)
         .env("FASTNESS_LIMITS_COMMAND_PROCESSES_MAX", PROCESSES)
         .env("FASTNESS_LIMITS_COMMAND_MEMORY_BYTES_MAX", MEMORY_BYTES)

@@ -37,7 +37,7 @@ fn git(home: &Home, as_nobody: bool, directory: &Path, arguments: &[&str]) -> Ou
             command.args(&AS_NOBODY[1..]).arg("git");
             command
         }
-        false => Command::new("git"),
+        false => Command::new(testkit::system::program("git")),
     };
     command
         .env_clear()

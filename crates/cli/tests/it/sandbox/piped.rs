@@ -27,6 +27,9 @@ fn environment() -> Arc<[(String, String)]> {
 }
 
 async fn cage(root: &Path, mode: SandboxMode) -> Cage {
+    if mode == SandboxMode::Auto {
+        testkit::system::need("bwrap");
+    }
     let settings = SandboxSettings {
         mode,
         ..SandboxSettings::default()

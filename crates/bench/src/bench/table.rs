@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::steps;
-
 /// Rows in the order in which they were measured.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -144,7 +142,7 @@ pub(super) fn about_machine() -> String {
     let load = load.split(' ').next().unwrap_or_default();
     let git = |arguments: &[&str]| {
         let mut command = std::process::Command::new("git");
-        let output = command.args(arguments).current_dir(steps::root()).output();
+        let output = command.args(arguments).current_dir(super::root()).output();
         output.map_or_else(
             |_| String::new(),
             |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::program::Running;
 use super::table::{Row, Table, time};
-use super::{Plan, because};
-use crate::{Failure, steps};
+use super::{Plan, because, root};
+use crate::Failure;
 
 /// Clones the last commit, builds it as README's first command does, and waits for its first word.
 /// The registry is warm: what a network is like is not ours to measure.
@@ -17,7 +17,7 @@ pub(super) fn measure(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
     let started = Instant::now();
     let cloned = Command::new("git")
         .args(["clone", "--quiet"])
-        .arg(steps::root())
+        .arg(root())
         .arg(&clone)
         .status();
     if !cloned.map_err(because("cannot start git"))?.success() {
@@ -42,7 +42,7 @@ pub(super) fn measure(plan: &Plan, table: &mut Table) -> Result<(), Failure> {
         measured: time(elapsed),
         beside: String::new(),
         ratio: None,
-        aim: "≤ 5 min",
+        aim: "≤ 3 min",
     });
     Ok(())
 }

@@ -16,11 +16,8 @@ use std::time::{Duration, Instant};
 use testkit::{bridged, chatted, kill, rounds};
 use tokio::runtime::Runtime;
 
-use crate::bench::{because, in_release_build, target};
-use crate::{Failure, steps};
-
-/// The hidden command by which [`main`] starts the release build of this program.
-pub(crate) const RUN: &str = "soak-run";
+use crate::Failure;
+use crate::bench::{because, target};
 
 /// How often a person is told how far it is.
 const TELL_EVERY: Duration = Duration::from_millis(250);
@@ -41,16 +38,6 @@ struct Plan {
     commands: Option<u64>,
     program: Option<PathBuf>,
     only: Option<String>,
-}
-
-/// Builds with the release profile, then runs.
-pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
-    let kind = arguments.first().map(String::as_str);
-    let needs_program = matches!(kind, Some("kill" | "edge" | "bridge" | "chat"));
-    if needs_program && !arguments.iter().any(|argument| argument == "--bin") {
-        steps::cargo("build --release -p fastness")?;
-    }
-    in_release_build(RUN, arguments)
 }
 
 /// Runs what the first argument names.

@@ -1,8 +1,7 @@
 //! `cargo xtask bench`: what people feel of the release binary, beside what the machine itself can do.
 //!
-//! [`main`] builds with the release profile and hands over to the release build of this program, so
-//! that the measuring side is not what is measured. Each number stands beside a bare one of the
-//! same run, because absolute times of two machines, or two hours, do not compare.
+//! Each number stands beside a bare one of the same run, because absolute times of two machines, or
+//! two hours, do not compare.
 
 mod client;
 mod cold;
@@ -20,19 +19,13 @@ mod table;
 mod tools;
 mod turn;
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
-
-use crate::{Failure, steps};
+use crate::Failure;
 pub(crate) use edge::{BARE_AXUM, bare_axum};
 pub(crate) use journal::{WEIGH, weigh};
 use table::Table;
-
-/// The hidden command by which [`main`] starts the release build of this program.
-pub(crate) const MEASURE: &str = "bench-measure";
 
 /// The hidden command that is the bare server to compare with.
 pub(crate) const BARE: &str = "bench-bare-listener";
@@ -94,36 +87,11 @@ struct Plan {
     only: String,
 }
 
-/// Builds what is measured, then measures.
-pub(crate) fn main(arguments: &[String]) -> Result<(), Failure> {
-    // One at a time: built together, each would get the features that the other asks for.
-    let needs_none = ["--bin", JOURNAL, NETGUARD, MCP];
-    let needs_program = |argument: &String| !needs_none.contains(&argument.as_str());
-    if arguments.iter().all(needs_program) {
-        steps::cargo("build --release -p fastness")?;
-    }
-    in_release_build(MEASURE, arguments)
-}
-
-/// Builds this program with the release profile and has it carry out a hidden command.
-pub(crate) fn in_release_build(command: &str, arguments: &[String]) -> Result<(), Failure> {
-    steps::cargo("build --release -p xtask")?;
-    let status = Command::new(target()?.join("release/xtask"))
-        .arg(command)
-        .args(arguments)
-        .status()
-        .map_err(because("cannot start the release build of xtask"))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err("it did not finish".to_owned())
-}
-
 /// Measures and prints the table.
 pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
     std::thread::spawn(|| {
         std::thread::sleep(RUN_TIME_MAX);
-        eprintln!("xtask: the benchmark hangs; giving up");
+        eprintln!("bench: the benchmark hangs; giving up");
         std::process::exit(1);
     });
     let plan = Plan::parse(arguments)?;
@@ -243,14 +211,17 @@ impl Plan {
     }
 }
 
+/// The folder that cargo builds in: this program is `release/fastness-bench` below it.
 pub(crate) fn target() -> Result<PathBuf, Failure> {
-    let metadata = steps::cargo_output("metadata --format-version 1 --no-deps")?;
-    let metadata: Value =
-        serde_json::from_str(&metadata).map_err(because("cargo metadata did not print JSON"))?;
-    let target = metadata["target_directory"].as_str();
-    target
-        .map(PathBuf::from)
-        .ok_or_else(|| "cargo does not say where it builds".to_owned())
+    let program = std::env::current_exe().map_err(because("cannot find this program"))?;
+    let folder = program.ancestors().nth(2).map(PathBuf::from);
+    folder.ok_or_else(|| "this program is not below cargo's target folder".to_owned())
+}
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
 /// Turns a cause into a sentence for the person who started this.
