@@ -256,6 +256,7 @@ impl Turn {
 
     /// The turn of `/compact`.
     async fn compact_now(&mut self, focus: &str) -> Result<StopReason, Stopped> {
+        self.prepare_model().await?;
         let before = self.context().await?.tokens;
         let text = match self.compact(Why::Wanted(focus)).await? {
             Compacted::Shorter => {
@@ -286,6 +287,15 @@ impl Turn {
     async fn until_stored(&mut self, told: oneshot::Receiver<()>) -> Result<(), Stopped> {
         let told = unless_cancelled(&self.cancel, told).await?;
         told.map_err(|_| Stopped::Abandoned)
+    }
+
+    /// Has the model learn what its server says of it, before its window is relied on.
+    async fn prepare_model(&mut self) -> Result<(), Stopped> {
+        if !self.model.reaches_out() {
+            return Ok(());
+        }
+        self.before_reaching_out().await?;
+        unless_cancelled(&self.cancel, self.model.prepare()).await
     }
 
     /// Asks the model.

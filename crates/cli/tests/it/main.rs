@@ -107,3 +107,4 @@ mod vectors_jsonrpc;
 mod vectors_routes;
 mod web_tools;
 mod whole_tasks;
+mod windows;
