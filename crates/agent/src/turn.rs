@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
 use tools::client_side::discovery::ClientTool;
-use tools::remote::RemoteTool;
+use tools::remote::{Patience, RemoteTool};
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
@@ -66,6 +66,8 @@ pub struct TurnInput {
     /// Whether the prompt that it answers is on disk. If not, it asks for that before anything of it
     /// leaves the process.
     pub is_stored: bool,
+    /// How long it waits for tool servers that are still starting.
+    pub patience: Patience,
 }
 
 /// Where models other than the session's come from.
@@ -105,6 +107,7 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         asked: input.asked,
         turn: input.turn,
         is_stored: input.is_stored,
+        patience: input.patience,
         project: Arc::default(),
         said: String::new(),
         repeats: Repeats::new(input.budget.repeats_max()),
@@ -170,6 +173,7 @@ struct Turn {
     turn: TurnId,
     /// Whether what it answers is on disk.
     is_stored: bool,
+    patience: Patience,
     project: Arc<Project>,
     /// What the model has said in this step, as far as a hook wants to know.
     said: String,

@@ -80,7 +80,7 @@ impl Turn {
             if !project.servers.is_empty() || remote.has_servers() {
                 self.before_reaching_out().await?;
             }
-            let settling = remote.settle(project.servers.clone());
+            let settling = remote.settle(project.servers.clone(), self.patience);
             self.wait_for_servers(&*remote, settling).await?;
         }
         self.take_commands();

@@ -18,6 +18,7 @@ use tools::client_side::{
     Asked, ClientError, ClientSeat, ClientSide, Offers, ReadTextFile, TerminalCommand,
     TerminalExit, TerminalId, TerminalOutput,
 };
+use tools::remote::Patience;
 use tools::roots::Roots;
 
 use super::super::{OtherModels, Room, TurnInput, run};
@@ -149,6 +150,7 @@ impl World {
             asked: crate::project::Moment::now(),
             turn: TurnId(1),
             is_stored: self.is_stored,
+            patience: Patience::Brief,
         };
         tokio::spawn(run(input, reports, self.cancel.clone()));
         self.reports = Some(receiver);
