@@ -55,6 +55,7 @@ mod model_calls;
 mod model_cancel;
 mod model_faults;
 mod models;
+mod offered_tools;
 mod page;
 mod peers;
 mod peers_editor;
