@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
+mod accepted_inputs;
 mod ask;
 mod ask_ends;
 mod ask_servers;
