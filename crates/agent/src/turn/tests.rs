@@ -176,7 +176,7 @@ async fn a_model_elsewhere_is_not_asked_before_the_prompt_is_stored() {
     world.start();
     assert!(world.is_quiet().await);
     assert_eq!(world.requests(), 0, "it was asked");
-    world.stored();
+    world.stored().await;
     assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
     assert_eq!(world.requests(), 1);
 }

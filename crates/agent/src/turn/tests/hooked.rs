@@ -111,7 +111,7 @@ async fn d_07_no_hook_runs_before_the_prompt_that_it_is_about_is_stored() {
     world.start();
     assert!(world.is_quiet().await);
     assert_eq!(world.hooked(), [], "it ran");
-    world.stored();
+    world.stored().await;
     assert_eq!(world.ended().await, Ok(StopReason::EndTurn));
     let ran = (HookPoint::UserPromptSubmit, HookOutcome::Ok);
     assert_eq!(world.hooked(), [ran]);

@@ -178,8 +178,13 @@ impl World {
         std::fs::read_to_string(self.place.path().join(name)).unwrap()
     }
 
-    /// The prompt is on disk now.
-    pub(super) fn stored(&mut self) {
+    /// The prompt is on disk, as soon as the turn waits for that.
+    pub(super) async fn stored(&mut self) {
+        while self.reaches_out.is_none() {
+            let report = next(&mut self.reports).await;
+            assert!(report.is_some(), "the turn ended");
+            self.handle(report);
+        }
         self.reaches_out.take().unwrap().send(()).unwrap();
     }
 
