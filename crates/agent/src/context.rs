@@ -322,7 +322,7 @@ fn shown_result(status: ToolStatus, text: &str) -> String {
         ToolStatus::Completed | ToolStatus::Failed => return text.to_owned(),
         // Who said no says why.
         ToolStatus::Denied if !text.is_empty() => "This call was not allowed, and was not run.",
-        ToolStatus::Denied => "The person did not allow this call. It was not run.",
+        ToolStatus::Denied => "The user did not allow this call. It was not run.",
         ToolStatus::Cancelled => "The turn was cancelled before this call ended.",
         ToolStatus::NotRun => "This call was not run.",
         ToolStatus::Unknown => "It is unknown whether this call ran. Check before you repeat it.",

@@ -27,7 +27,7 @@ pub use report::{Asking, Context, Finished, Note, Proposal, Refusal, Report, Tur
 pub use llm::{Catalog, Message, Model, ModelOption, Provider};
 pub use tools::asks::PersonAnswer;
 pub use tools::lsp::LanguageServers;
-pub use tools::remote::{RemoteCommand, RemoteHome, RemoteSource, RemoteTools};
+pub use tools::remote::{Patience, RemoteCommand, RemoteHome, RemoteSource, RemoteTools};
 pub use tools::shell::Shell;
 pub use tools::surroundings::branch;
 pub use tools::touched::Touched;

@@ -72,7 +72,7 @@ pub fn system(surroundings: &Surroundings) -> String {
 pub fn role(name: &str, prompt: &str) -> String {
     let mut text = format!(
         "\nYou are the agent `{name}`. Another agent has given you a task and waits for your report; \
-         it sees only your last message. Nobody can answer questions: do the task with what you have, \
+         it sees only your last message. You cannot ask questions: do the task with what you have, \
          and say in that message what you found or did, where, and what is left to do.\n"
     );
     if !prompt.trim().is_empty() {

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::Toolbox;
 use tools::client_side::discovery::ClientTool;
-use tools::remote::RemoteTool;
+use tools::remote::{Patience, RemoteTool};
 use tracing::Instrument as _;
 
 use crate::budget::Budget;
@@ -63,6 +63,8 @@ pub struct TurnInput {
     pub asked: Moment,
     /// Its number.
     pub turn: TurnId,
+    /// How long it waits for tool servers that are still starting.
+    pub patience: Patience,
 }
 
 /// Where models other than the session's come from.
@@ -101,6 +103,7 @@ pub async fn run(input: TurnInput, reports: mpsc::Sender<Report>, cancel: Cancel
         view: input.view,
         asked: input.asked,
         turn: input.turn,
+        patience: input.patience,
         project: Arc::default(),
         said: String::new(),
         repeats: Repeats::new(input.budget.repeats_max()),
@@ -164,6 +167,7 @@ struct Turn {
     view: ProjectView,
     asked: Moment,
     turn: TurnId,
+    patience: Patience,
     project: Arc<Project>,
     /// What the model has said in this step, as far as a hook wants to know.
     said: String,
@@ -250,6 +254,7 @@ impl Turn {
 
     /// The turn of `/compact`.
     async fn compact_now(&mut self, focus: &str) -> Result<StopReason, Stopped> {
+        self.prepare_model().await?;
         let before = self.context().await?.tokens;
         let text = match self.compact(Why::Wanted(focus)).await? {
             Compacted::Shorter => {
@@ -262,6 +267,11 @@ impl Turn {
         let kind = MessageKind::Text;
         self.report(Report::Text { kind, delta: text }).await?;
         Ok(StopReason::EndTurn)
+    }
+
+    /// Has the model learn what its server says of it, before its window is relied on.
+    async fn prepare_model(&mut self) -> Result<(), Stopped> {
+        unless_cancelled(&self.cancel, self.model.prepare()).await
     }
 
     async fn report(&mut self, report: Report) -> Result<(), Stopped> {

@@ -146,7 +146,7 @@ impl<'a> Asking<'a> {
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot hear Ctrl-C")?;
         let starting = async {
             let attached = attach(client, args.session.as_deref(), settings).await?;
-            let stream = client.prompt(attached.session, prompt).await?;
+            let stream = client.prompt_once(attached.session, prompt).await?;
             anyhow::Ok((attached.session, stream))
         };
         let (session, stream) = tokio::select! {
@@ -297,7 +297,7 @@ impl<'a> Asking<'a> {
         }
         screen.notice("the agent asked a question, and there is no terminal to answer it at")?;
         self.tally.denied_by_person(&ask.call);
-        deny_because(ask, "Nobody can be asked: there is no terminal.");
+        deny_because(ask, "The user cannot be asked: there is no terminal.");
         Ok(())
     }
 
@@ -524,20 +524,18 @@ fn asking_rule(ask: &Ask) -> Option<String> {
 /// What the model is told of a call that only a person may allow.
 fn unasked(rule: &str) -> String {
     format!(
-        "The rule {rule} has the user asked every time, and there is no terminal to ask at. `--allow` does not \
-         replace that answer. Do without it, or say so."
+        "The rule {rule} always asks the user, and there is no terminal to ask at. `--allow` does not replace the \
+         user's answer. Do without it, or say so."
     )
 }
 
 /// What the model is told of a call that no rule allows.
 fn unpermitted(rule: Option<&str>) -> String {
     let told =
-        "No rule allows it, and there is nobody to ask: `fastness ask` runs without a terminal.";
+        "No rule allows it, and the user cannot be asked: `fastness ask` runs without a terminal.";
     match rule {
         Some(rule) => {
-            format!(
-                "{told} Whoever runs it can allow it with --allow {rule}. Do without it, or say so."
-            )
+            format!("{told} The user can allow it with --allow {rule}. Do without it, or say so.")
         }
         None => format!("{told} Do without it, or say so."),
     }

@@ -32,7 +32,6 @@ use std::time::Duration;
 use anyhow::Context;
 use auth::{Door, Gate};
 use client::{Client, ClientError, ClientSettings, Pipe, Transport};
-use domain::limits::{MCP_GRACE, MCP_START_WAIT};
 use tools::sandbox::supervisor;
 
 use crate::args::{AskArgs, Cli, Command};
@@ -160,14 +159,8 @@ async fn ask_here(args: &AskArgs, settings: &Settings) -> anyhow::Result<ExitCod
     outcome
 }
 
-/// An agent in this process, and a client of it. There is one prompt, so it waits for tool servers as long as they
-/// may take to start: the next prompt, which would have them, never comes.
+/// An agent in this process, and a client of it.
 async fn started(settings: &Settings) -> anyhow::Result<(Running, Client)> {
-    let mut settings = settings.clone();
-    if settings.limits.mcp_grace == MCP_GRACE {
-        settings.limits.mcp_grace = MCP_START_WAIT;
-    }
-    let settings = &settings;
     let running = engine::start(settings, Gate::this_process_only(), Door::default(), &[]).await?;
     let (outgoing, incoming) = server::transport::pipe::connect(&running.service)?;
     let transport = Transport::in_process(Pipe { outgoing, incoming });

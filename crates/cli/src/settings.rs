@@ -179,17 +179,22 @@ impl Settings {
             }
         };
         let read = ConfigFile::read(&environment);
-        let read = read.inspect_err(&mut note).ok();
+        let read = read.inspect_err(&mut note).unwrap_or_default();
         let bare = environment.without_ours();
+        // One table after the other, so that one that cannot be used does not hide the others.
+        let without_limits = read.clone().without("limits");
+        let without_both = without_limits.clone().without("network");
+        let nothing = ConfigFile::default();
         let mut last = None;
         for (environment, file) in [
-            (&environment, read.as_ref()),
-            (&environment, None),
-            (&bare, read.as_ref()),
-            (&bare, None),
+            (&environment, &read),
+            (&environment, &without_limits),
+            (&environment, &without_both),
+            (&environment, &nothing),
+            (&bare, &read),
+            (&bare, &nothing),
         ] {
-            let file = file.cloned().unwrap_or_default();
-            match Self::resolve_with(cli, environment.clone(), &file) {
+            match Self::resolve_with(cli, environment.clone(), file) {
                 Ok(settings) => {
                     return Ok(Self {
                         problems,

@@ -179,12 +179,39 @@ impl Client {
         session: SessionId,
         text: &str,
     ) -> Result<PromptStream, ClientError> {
+        self.prompt_with(session, text, FastnessMeta::default())
+            .await
+    }
+
+    /// Sends the only prompt of a session: its turn waits for MCP servers as long as they may take to
+    /// start, because no later one would have their tools.
+    ///
+    /// # Errors
+    /// As [`Client::prompt`].
+    pub async fn prompt_once(
+        &self,
+        session: SessionId,
+        text: &str,
+    ) -> Result<PromptStream, ClientError> {
+        let meta = FastnessMeta {
+            wait_for_servers: true,
+            ..FastnessMeta::default()
+        };
+        self.prompt_with(session, text, meta).await
+    }
+
+    async fn prompt_with(
+        &self,
+        session: SessionId,
+        text: &str,
+        meta: FastnessMeta,
+    ) -> Result<PromptStream, ClientError> {
         let request = new_id();
         let id = RequestId::string(request.as_str());
         // A name of its own, so that sending it again after a lost connection runs it once.
         let meta = FastnessMeta {
             prompt_id: Some(PromptId::random()),
-            ..FastnessMeta::default()
+            ..meta
         };
         let blocks = [json!({"type": "text", "text": text})];
         let (reply, end) = oneshot::channel();

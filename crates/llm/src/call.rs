@@ -14,6 +14,7 @@ use domain::limits::{
     MODEL_CLOSE_WAIT, MODEL_ERROR_BYTES_MAX, MODEL_RETRY_AFTER_MAX, MODEL_TAIL_WAIT,
     MODEL_TRIES_MAX,
 };
+use reqwest::Method;
 use tokio::time::{Instant, timeout_at};
 
 use crate::deadline::{Deadlines, Progress};
@@ -154,17 +155,21 @@ impl Call {
             Framing::Events => "text/event-stream",
             Framing::Lines => "application/x-ndjson",
         };
-        let mut sent =
-            http::post(&endpoint.url, &endpoint.login, accept).ok_or(ModelError::Unusable {
-                what: "the key holds characters that a header cannot carry",
-            })?;
+        let sent = http::request(Method::POST, &endpoint.url, &endpoint.login, accept);
+        let mut sent = sent.ok_or(ModelError::Unusable {
+            what: "the key holds characters that a header cannot carry",
+        })?;
+        let window = endpoint.window.tokens();
+        let memory = self.memory.lock();
         let body = endpoint.dialect.body(&Asked {
             model: &endpoint.model,
             request,
-            memory: &self.memory.lock(),
             extras,
-            window: endpoint.window,
+            window,
+            output: known::output(&endpoint.model, window, memory.tokens(self.weight)),
+            memory: &memory,
         });
+        drop(memory);
         for (name, value) in endpoint.dialect.headers() {
             let value = reqwest::header::HeaderValue::from_static(value);
             sent.headers_mut().insert(*name, value);

@@ -78,6 +78,15 @@ pub enum ChooseError {
         /// Where it was set.
         variable: &'static str,
     },
+    /// Another server takes the place of OpenAI, and nothing says which of its models to use.
+    #[error(
+        "{variable} leads to a server that did not say which models it has; name one with \
+         --model openai-chat:NAME"
+    )]
+    NoModelListed {
+        /// Where the server was set.
+        variable: &'static str,
+    },
     /// There are no certificates to trust in the file for them.
     #[error("{file} holds no certificates in PEM that can be read")]
     Authorities {
@@ -94,8 +103,9 @@ pub enum ChooseError {
 
 /// Chooses the provider.
 ///
-/// Takes no time when a model was asked for. Only if nothing is set does it look for a model
-/// server on this machine, for 300 ms at most.
+/// Takes no time when a model was asked for. Else a server that takes the place of OpenAI is asked
+/// which models it has; and only if nothing is set does it look for a model server on this machine,
+/// for 300 ms at most.
 ///
 /// # Errors
 /// If the model that was asked for cannot be used.
@@ -137,7 +147,7 @@ async fn first_of(
             ANTHROPIC_OFFERED,
         ),
         (
-            sources.has_openai(),
+            sources.has_openai() && sources.is_at_openai(),
             "OPENAI_API_KEY",
             "openai",
             OPENAI_OFFERED,
@@ -148,6 +158,10 @@ async fn first_of(
             let provider = sources.by_spec(&format!("{form}:{name}"))?;
             return Ok((provider, format!("{key} is set")));
         }
+    }
+    if !sources.is_at_openai() {
+        let why = "it is the first that OPENAI_BASE_URL lists";
+        return Ok((sources.first_listed().await?, why.to_owned()));
     }
     if let Some(found) = probe::first(local_servers, &sources.ollama()).await {
         let why = format!("{} answers on this machine", found.server);

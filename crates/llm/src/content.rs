@@ -90,6 +90,18 @@ pub(crate) fn is_about_images(said: &str) -> bool {
         .any(|word| said.contains(word))
 }
 
+/// Whether a refusal is about how long the answer may be. `said` is in lower case.
+pub(crate) fn is_about_output(said: &str) -> bool {
+    [
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "in the completion",
+    ]
+    .iter()
+    .any(|word| said.contains(word))
+}
+
 fn part(block: &Value) -> Part<'_> {
     let field = |name: &str| block[name].as_str().unwrap_or("");
     match kind(block) {

@@ -12,6 +12,7 @@ use wire::sse::SseParser;
 use crate::error::ModelError;
 use crate::memory::{Memory, Piece};
 use crate::model::{Chunk, ModelRequest};
+use crate::window;
 
 /// One provider's wire format.
 pub(crate) trait Dialect: Send + Sync {
@@ -34,6 +35,11 @@ pub(crate) trait Dialect: Send + Sync {
         false
     }
 
+    /// Where its servers say how much a model reads.
+    fn windows(&self) -> &'static [window::Source] {
+        window::COMPATIBLE
+    }
+
     /// What to leave out when a server answered 400 with `said`, in lower case.
     fn refused_extra(&self, said: &str) -> Option<Extra>;
 }
@@ -50,6 +56,24 @@ pub(crate) struct Asked<'a> {
     pub(crate) extras: Extras,
     /// Tokens that fit into the call.
     pub(crate) window: u64,
+    /// Tokens that the answer may have.
+    pub(crate) output: Output,
+}
+
+/// How long an answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    /// Tokens.
+    pub(crate) tokens_max: u64,
+    /// The server's own limit may be far too small, or none.
+    pub(crate) is_default_unknown: bool,
+}
+
+impl Output {
+    /// The limit to send to a server that may have none, or too small a one, by itself.
+    pub(crate) fn where_default_is_unknown(self, extras: Extras) -> Option<u64> {
+        (self.is_default_unknown && extras.output_limit).then_some(self.tokens_max)
+    }
 }
 
 /// A part of a request that some models refuse, and without which they can still answer.
@@ -61,6 +85,8 @@ pub(crate) enum Extra {
     Images,
     /// The name under which a provider keeps what it has read.
     CacheKey,
+    /// How long the answer may be.
+    OutputLimit,
 }
 
 /// The extras that are asked for.
@@ -70,6 +96,7 @@ pub(crate) struct Extras {
     pub(crate) tools: bool,
     pub(crate) images: bool,
     pub(crate) cache_key: bool,
+    pub(crate) output_limit: bool,
 }
 
 /// Room for the request of a young session, most of which are the tools it offers.
@@ -99,8 +126,13 @@ impl<'a> Asked<'a> {
                 tools: true,
                 images: true,
                 cache_key: true,
+                output_limit: true,
             },
             window: 100_000,
+            output: Output {
+                tokens_max: 1_000,
+                is_default_unknown: true,
+            },
         }
     }
 }
@@ -112,6 +144,7 @@ impl Extras {
             Extra::Tools => self.tools,
             Extra::Images => self.images,
             Extra::CacheKey => self.cache_key,
+            Extra::OutputLimit => self.output_limit,
         }
     }
 
@@ -121,6 +154,7 @@ impl Extras {
             Extra::Tools => self.tools = false,
             Extra::Images => self.images = false,
             Extra::CacheKey => self.cache_key = false,
+            Extra::OutputLimit => self.output_limit = false,
         }
         self
     }

@@ -10,9 +10,9 @@ use reqwest::Url;
 use crate::call::Call;
 use crate::dialect::{Dialect, Extra, Extras};
 use crate::http::{Http, Login};
-use crate::known;
 use crate::memory::SharedMemory;
-use crate::model::{ChunkStream, Model, ModelRequest, Provider};
+use crate::model::{ChunkStream, Model, ModelRequest, Preparation, Provider};
+use crate::window::Window;
 
 /// One model of one server.
 pub(crate) struct Hosted {
@@ -25,7 +25,7 @@ pub(crate) struct Endpoint {
     pub(crate) url: Url,
     pub(crate) login: Login,
     pub(crate) model: String,
-    pub(crate) window: u64,
+    pub(crate) window: Window,
     pub(crate) dialect: Box<dyn Dialect>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) http: Arc<Http>,
@@ -39,6 +39,7 @@ struct RefusedExtras {
     tools: AtomicBool,
     images: AtomicBool,
     cache_key: AtomicBool,
+    output_limit: AtomicBool,
 }
 
 /// What makes an endpoint, besides its dialect.
@@ -47,8 +48,7 @@ pub(crate) struct Place {
     pub(crate) login: Login,
     /// The model's name.
     pub(crate) model: String,
-    /// Tokens that fit into one call, if somebody said so.
-    pub(crate) window: Option<u64>,
+    pub(crate) window: Window,
     pub(crate) limits: Arc<Limits>,
     pub(crate) http: Arc<Http>,
 }
@@ -56,11 +56,10 @@ pub(crate) struct Place {
 impl Hosted {
     /// The model at `place`, which speaks `dialect`.
     pub(crate) fn new(label: String, place: Place, dialect: impl Dialect + 'static) -> Self {
-        let window = place.window;
         let endpoint = Endpoint {
             url: place.url,
             login: place.login,
-            window: window.unwrap_or_else(|| known::context_window(&place.model)),
+            window: place.window,
             model: place.model,
             dialect: Box::new(dialect),
             limits: place.limits,
@@ -82,6 +81,7 @@ impl Endpoint {
             tools: !self.refused.tools.load(Ordering::Relaxed),
             images: !self.refused.images.load(Ordering::Relaxed),
             cache_key: !self.refused.cache_key.load(Ordering::Relaxed),
+            output_limit: !self.refused.output_limit.load(Ordering::Relaxed),
         }
     }
 
@@ -92,6 +92,7 @@ impl Endpoint {
             Extra::Tools => &self.refused.tools,
             Extra::Images => &self.refused.images,
             Extra::CacheKey => &self.refused.cache_key,
+            Extra::OutputLimit => &self.refused.output_limit,
         };
         refused.store(true, Ordering::Relaxed);
     }
@@ -110,7 +111,7 @@ impl Provider for Hosted {
     }
 
     fn context_window(&self) -> u64 {
-        self.endpoint.window
+        self.endpoint.window.tokens()
     }
 }
 
@@ -129,8 +130,13 @@ impl Model for HostedModel {
         }))
     }
 
+    fn prepare(&self) -> Preparation {
+        let endpoint = Arc::clone(&self.endpoint);
+        Box::pin(async move { endpoint.window.learn(&endpoint).await })
+    }
+
     fn context_window(&self) -> u64 {
-        self.endpoint.window
+        self.endpoint.window.tokens()
     }
 
     fn may_write_calls(&self) -> bool {

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::Limits;
+use domain::limits::MODEL_LIST_BYTES_MAX;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Request, Response, Url};
+use reqwest::{Client, Method, Request, Response, Url};
 use rustls::pki_types::CertificateDer;
+use serde_json::Value;
 
 use crate::secret::Secret;
 
@@ -57,7 +59,10 @@ pub(crate) struct Answer(Response);
 
 /// No answer, or no more of it.
 #[derive(Debug)]
-pub(crate) struct Broken;
+pub(crate) struct Broken {
+    /// No connection came about.
+    pub(crate) is_unreachable: bool,
+}
 
 impl Http {
     pub(crate) fn new(limits: &Limits, authorities: Vec<CertificateDer<'static>>) -> Self {
@@ -72,16 +77,28 @@ impl Http {
     pub(crate) async fn send(&self, request: Request) -> Result<Answer, Broken> {
         let client = self.client().map_err(|error| {
             tracing::error!(%error);
-            Broken
+            Broken {
+                is_unreachable: true,
+            }
         })?;
         match client.execute(request).await {
             Ok(response) => Ok(Answer(response)),
             Err(error) => {
+                let is_unreachable = error.is_connect();
                 // The URL may hold a password; the kind of failure is enough.
                 tracing::debug!(error = %error.without_url(), "model request failed");
-                Err(Broken)
+                Err(Broken { is_unreachable })
             }
         }
+    }
+
+    /// What is at `url`, if it answers with JSON that is not too long.
+    pub(crate) async fn json(&self, url: &Url, login: &Login) -> Option<Value> {
+        let request = request(Method::GET, url, login, "application/json")?;
+        let answer = self.send(request).await.ok()?;
+        let is_well = (200..300).contains(&answer.status());
+        let body = answer.text(MODEL_LIST_BYTES_MAX).await;
+        serde_json::from_str(&body).ok().filter(|_| is_well)
     }
 
     fn client(&self) -> Result<&Client, NoClient> {
@@ -142,7 +159,9 @@ impl Answer {
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Broken> {
         self.0.chunk().await.map_err(|error| {
             tracing::debug!(error = %error.without_url(), "model answer broke off");
-            Broken
+            Broken {
+                is_unreachable: false,
+            }
         })
     }
 
@@ -160,9 +179,14 @@ impl Answer {
     }
 }
 
-/// A POST of JSON that wants a stream back; `None` if the key cannot be in a header.
-pub(crate) fn post(url: &Url, login: &Login, accept: &'static str) -> Option<Request> {
-    let mut request = Request::new(reqwest::Method::POST, url.clone());
+/// A request that may carry JSON and wants `accept` back; `None` if the key cannot be in a header.
+pub(crate) fn request(
+    method: Method,
+    url: &Url,
+    login: &Login,
+    accept: &'static str,
+) -> Option<Request> {
+    let mut request = Request::new(method, url.clone());
     let headers: &mut HeaderMap = request.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
@@ -205,10 +229,6 @@ pub(crate) fn versioned(base: &str, path: &[&str]) -> Option<Url> {
     let base = base.trim().trim_end_matches('/');
     let tail = format!("/{}", path.join("/"));
     let mut url = at(base.strip_suffix(&tail).unwrap_or(base), &[])?;
-    let is_version = |segment: &str| {
-        let digits = segment.strip_prefix('v').unwrap_or("");
-        digits.starts_with(|c: char| c.is_ascii_digit())
-    };
     let has_version = url
         .path_segments()
         .is_some_and(|mut path| path.any(is_version));
@@ -220,6 +240,34 @@ pub(crate) fn versioned(base: &str, path: &[&str]) -> Option<Url> {
     segments.extend(path);
     drop(segments);
     Some(url)
+}
+
+/// Whether a segment of a path is a version, such as `v1`.
+fn is_version(segment: &str) -> bool {
+    let digits = segment.strip_prefix('v').unwrap_or("");
+    digits.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The address that the interface of the call at `url` is at: `…/v1` of `…/v1/chat/completions`.
+pub(crate) fn interface(url: &Url) -> Option<Url> {
+    const CALLS: [&str; 4] = ["chat", "completions", "messages", "responses"];
+    let segments: Vec<&str> = url.path_segments()?.collect();
+    let calls = segments.iter().rev();
+    let calls = calls.take_while(|segment| CALLS.contains(*segment)).count();
+    Some(with_path(url, &segments[..segments.len() - calls]))
+}
+
+/// The address of the server that the call at `url` goes to, without its version.
+pub(crate) fn root(url: &Url) -> Option<Url> {
+    let segments: Vec<&str> = url.path_segments()?.collect();
+    let version = segments.iter().position(|segment| is_version(segment))?;
+    Some(with_path(url, &segments[..version]))
+}
+
+fn with_path(url: &Url, segments: &[&str]) -> Url {
+    let mut url = url.clone();
+    url.set_path(&segments.join("/"));
+    url
 }
 
 /// Where `path` is at `base`.
@@ -237,7 +285,7 @@ pub(crate) fn at(base: &str, path: &[&str]) -> Option<Url> {
 
 #[cfg(test)]
 mod tests {
-    use super::versioned;
+    use super::{interface, root, versioned};
 
     #[test]
     fn a_base_works_with_or_without_its_version() {
@@ -274,6 +322,17 @@ mod tests {
         for (base, expected) in cases {
             let url = versioned(base, &["chat", "completions"]).map(String::from);
             assert_eq!(url.as_deref(), Some(expected), "{base}");
+        }
+        let bases = [
+            ("https://a.example/api/v1", "api/v1", "api"),
+            ("https://a.example/v1beta/openai", "v1beta/openai", ""),
+            ("https://a.example", "v1", ""),
+        ];
+        for (base, expected, before_version) in bases {
+            let url = versioned(base, &["chat", "completions"]).unwrap();
+            let path = |url: Option<reqwest::Url>| url.unwrap().path()[1..].to_owned();
+            assert_eq!(path(interface(&url)), expected, "{base}");
+            assert_eq!(path(root(&url)), before_version, "{base}");
         }
         for wrong in ["", "127.0.0.1:4010", "file:///etc", "http://", "ftp://a"] {
             assert_eq!(versioned(wrong, &["messages"]), None, "{wrong}");

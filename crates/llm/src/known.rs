@@ -5,10 +5,14 @@
 
 use domain::event::Usage;
 
-use crate::model::CONTEXT_WINDOW_DEFAULT;
+use crate::dialect::Output;
 
-/// Tokens that a model writes at most in one answer if nothing is known of it.
-const OUTPUT_DEFAULT: u64 = 32_000;
+/// Tokens of one answer that are asked for at most: an answer with its thinking fits, and what the
+/// model reads has room beside it.
+const OUTPUT_MAX: u64 = 32_000;
+
+/// An answer may have this part of the window at least: where less is left, the server says so.
+const OUTPUT_PART_LEAST: u64 = 16;
 
 /// Above this many tokens read in one call some models cost more; then no price is given.
 const SHORT: u64 = 272_000;
@@ -43,14 +47,29 @@ struct Price {
     input_max: u64,
 }
 
-/// Tokens that fit into one call of the model `name`.
-pub(crate) fn context_window(name: &str) -> u64 {
-    alike(name).map_or(CONTEXT_WINDOW_DEFAULT, |known| known.window)
+/// Tokens that fit into one call of the model `name`, if its name says so.
+pub(crate) fn context_window(name: &str) -> Option<u64> {
+    alike(name).map(|known| known.window)
 }
 
-/// Tokens that the model `name` writes at most in one answer.
-pub(crate) fn output_max(name: &str) -> u64 {
-    alike(name).map_or(OUTPUT_DEFAULT, |known| known.output)
+/// How long an answer of the model `name` may be, after a question of about `input` tokens.
+///
+/// Servers of models without a name that is known may stop after a few words, or never. Some refuse
+/// a call that asks for more than what is left of their window, so what is asked for stays within.
+pub(crate) fn output(name: &str, window: u64, input: u64) -> Output {
+    if let Some(known) = alike(name) {
+        return Output {
+            tokens_max: known.output.min(OUTPUT_MAX),
+            is_default_unknown: false,
+        };
+    }
+    // The question's length is an estimate.
+    let left = window.saturating_sub(input + input / 8);
+    let least = window / OUTPUT_PART_LEAST;
+    Output {
+        tokens_max: left.clamp(least.min(OUTPUT_MAX), OUTPUT_MAX),
+        is_default_unknown: true,
+    }
 }
 
 /// What `usage` of the model `name` costs, in billionths of a US dollar.
@@ -191,7 +210,7 @@ const KNOWN: &[Known] = &[
 mod tests {
     use domain::event::Usage;
 
-    use super::{context_window, cost_nano_usd, output_max};
+    use super::{context_window, cost_nano_usd, output};
 
     fn cost(name: &str, usage: [u64; 4]) -> Option<u64> {
         let [
@@ -245,12 +264,22 @@ mod tests {
             ("claude-something-new", 200_000),
             ("gpt-6-terra", 1_050_000),
             ("gpt-5-codex", 400_000),
-            ("qwen3:4b", 128_000),
         ];
         for (name, window) in windows {
-            assert_eq!(context_window(name), window, "{name}");
+            assert_eq!(context_window(name), Some(window), "{name}");
         }
-        assert_eq!(output_max("claude-3-haiku-20240307"), 4_096);
-        assert_eq!(output_max("anything"), 32_000);
+        assert_eq!(context_window("qwen3:4b"), None);
+    }
+
+    #[test]
+    fn answer_may_fill_what_is_left_of_an_unknown_window() {
+        let tokens_max = |name, window, input| output(name, window, input).tokens_max;
+        assert_eq!(tokens_max("claude-3-haiku-20240307", 200_000, 1), 4_096);
+        assert_eq!(tokens_max("claude-opus-5-5", 1_000_000, 1), 32_000);
+        assert_eq!(tokens_max("qwen", 8_192, 2_000), 8_192 - 2_250);
+        assert_eq!(tokens_max("qwen", 128_000, 2_000), 32_000);
+        assert_eq!(tokens_max("qwen", 8_192, 9_000), 512);
+        assert!(output("qwen", 8_192, 1).is_default_unknown);
+        assert!(!output("gpt-6-sol", 8_192, 1).is_default_unknown);
     }
 }

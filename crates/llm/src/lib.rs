@@ -24,13 +24,14 @@ mod retry;
 mod schema;
 mod secret;
 mod sources;
+mod window;
 
 pub use catalog::{Addresses, Catalog, ModelOption, Models};
 pub use choose::{Choice, ChooseError, ModelSettings, choose};
 pub use error::{ModelError, Wait};
 pub use model::{
-    Chunk, ChunkStream, Message, Model, ModelRequest, ModelStop, Provider, ToolCall, ToolOutcome,
-    ToolSpec,
+    Chunk, ChunkStream, Message, Model, ModelRequest, ModelStop, Preparation, Provider, ToolCall,
+    ToolOutcome, ToolSpec,
 };
 pub use providers::script::ScriptError;
 pub use schema::Schema;

@@ -163,8 +163,17 @@ pub enum ModelStop {
 /// The chunks of one call. Nothing is sent before the first poll; dropping it cancels the call.
 pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<Chunk, ModelError>> + Send>>;
 
+/// What a model does before its first call.
+pub type Preparation = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// One session's model.
 pub trait Model: Send {
+    /// Learns from the model's server what is not known of it, such as its window. Takes time only
+    /// before the first call, and is bounded then.
+    fn prepare(&self) -> Preparation {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Asks the model once.
     fn stream(&mut self, request: ModelRequest) -> ChunkStream;
 

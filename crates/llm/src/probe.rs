@@ -173,6 +173,11 @@ fn first_model_of(answer: &Value, owner: &str) -> Option<String> {
     first_chat_model(models, "id")
 }
 
+/// The first model in the list of a server that speaks as OpenAI does.
+pub(crate) fn first_listed(list: &Value) -> Option<String> {
+    first_chat_model(list["data"].as_array()?, "id")
+}
+
 fn first_chat_model(models: &[Value], key: &str) -> Option<String> {
     let mut names = models.iter().filter_map(|model| model[key].as_str());
     let name = names.find(|name| can_chat(name))?;

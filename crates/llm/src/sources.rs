@@ -4,16 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::Limits;
+use domain::limits::MODEL_LIST_WAIT;
 use reqwest::Url;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use tokio::time::timeout;
 
 use crate::catalog::Addresses;
 use crate::choose::{ChooseError, ModelSettings};
 use crate::dialect::Dialect;
 use crate::hosted::{Hosted, Place};
 use crate::http::{self, Http, Login};
-use crate::model::Provider;
+use crate::known;
+use crate::model::{CONTEXT_WINDOW_DEFAULT, Provider};
 use crate::probe::{self, Found};
 use crate::providers::anthropic::Anthropic;
 use crate::providers::offline::OfflineProvider;
@@ -22,6 +25,7 @@ use crate::providers::openai::OpenAi;
 use crate::providers::openai_chat::OpenAiChat;
 use crate::providers::script::ScriptProvider;
 use crate::secret::Secret;
+use crate::window::{Window, Windows};
 
 /// Where Anthropic itself is.
 const ANTHROPIC_BASE: &str = "https://api.anthropic.com/v1";
@@ -39,6 +43,7 @@ pub(crate) struct Sources {
     openai_base: Option<String>,
     ollama_host: Option<String>,
     context_window: Option<u64>,
+    windows: Arc<Windows>,
     limits: Arc<Limits>,
     http: Arc<Http>,
 }
@@ -67,6 +72,7 @@ impl Sources {
             openai_base: text(settings.openai_base),
             ollama_host: text(settings.ollama_host),
             context_window: settings.context_window,
+            windows: Arc::default(),
             http: Arc::new(Http::new(&settings.limits, authorities)),
             limits: Arc::new(settings.limits),
         })
@@ -84,6 +90,7 @@ impl Sources {
             anthropic_key: self.anthropic_key.clone(),
             openai_key: self.openai_key.clone(),
             context_window: self.context_window,
+            windows: Arc::clone(&self.windows),
             limits: Arc::clone(&self.limits),
             http: Arc::clone(&self.http),
         }
@@ -187,16 +194,28 @@ impl Sources {
         Ok(hosted(label, self.place(url, login, name), dialect))
     }
 
+    /// The first model of the server that takes the place of OpenAI.
+    pub(crate) async fn first_listed(&self) -> Result<Arc<dyn Provider>, ChooseError> {
+        let variable = "OPENAI_BASE_URL";
+        let base = self.openai_base.as_deref().unwrap_or(OPENAI_BASE);
+        let url = http::versioned(base, &["models"]).ok_or(ChooseError::NotABase { variable })?;
+        let login = Login::bearer(self.openai_key.clone());
+        let list = timeout(MODEL_LIST_WAIT, self.http.json(&url, &login)).await;
+        let list = list.ok().flatten();
+        let name = list.and_then(|list| probe::first_listed(&list));
+        let name = name.ok_or(ChooseError::NoModelListed { variable })?;
+        self.by_spec(&format!("openai-chat:{name}"))
+    }
+
     fn at_ollama(&self, label: String, name: &str) -> Result<Arc<dyn Provider>, ChooseError> {
         let url = http::at(&self.ollama(), &["api", "chat"]);
         let url = url.ok_or(ChooseError::NotABase {
             variable: "OLLAMA_HOST",
         })?;
-        let place = Place {
-            window: self.context_window.or(Some(ollama::WINDOW)),
-            ..self.place(url, Login::Nobody, name)
-        };
-        Ok(hosted(label, place, Ollama))
+        let place = self.place(url, Login::Nobody, name);
+        let answered = self.windows.of(&place.url, name);
+        let window = Window::new(self.context_window, ollama::WINDOW, answered);
+        Ok(hosted(label, Place { window, ..place }, Ollama))
     }
 
     /// The first model of a server that was found on this machine.
@@ -214,11 +233,13 @@ impl Sources {
     }
 
     fn place(&self, url: Url, login: Login, name: &str) -> Place {
+        let certain = self.context_window.or_else(|| known::context_window(name));
+        let answered = self.windows.of(&url, name);
         Place {
             url,
             login,
             model: name.to_owned(),
-            window: self.context_window,
+            window: Window::new(certain, CONTEXT_WINDOW_DEFAULT, answered),
             limits: Arc::clone(&self.limits),
             http: Arc::clone(&self.http),
         }

@@ -205,7 +205,7 @@ impl Drop for Abandoned {
         let Some((peer, id)) = self.call.take() else {
             return;
         };
-        let reason = "nobody waits for it any more".to_owned();
+        let reason = "its result is no longer needed".to_owned();
         let params = CancelledNotificationParam::new(Some(id), Some(reason));
         let cancelled = CancelledNotification::new(params);
         // Where no runtime is left, no connection is left either.

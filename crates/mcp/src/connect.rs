@@ -15,7 +15,7 @@ use netguard::Guard;
 use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::ClientLifecycleMode;
 use tokio::time::timeout;
-use tools::remote::{RemoteHome, RemoteSource, RemoteTools};
+use tools::remote::{Patience, RemoteHome, RemoteSource, RemoteTools};
 use tools::shell::Shell;
 
 use crate::error::{CallError, ConnectError};
@@ -67,6 +67,15 @@ impl Servers {
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
+    }
+
+    /// How long one that is not needed may take to begin.
+    pub(crate) fn grace(&self, patience: Patience) -> Duration {
+        match patience {
+            // The operator's own number counts for every turn.
+            Patience::UntilStarted if self.grace == MCP_GRACE => MCP_START_WAIT,
+            Patience::UntilStarted | Patience::Brief => self.grace,
+        }
     }
 
     /// The same, whose programs keep what they download below `directory`.

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tools::remote::{
-    Expanding, Offered, RemoteCall, RemoteCommand, RemoteHome, RemoteTool, RemoteTools, Settling,
+    Expanding, Offered, Patience, RemoteCall, RemoteCommand, RemoteHome, RemoteTool, RemoteTools,
+    Settling,
 };
 use tools::{Outcome, Running};
 
@@ -227,18 +228,19 @@ impl Hub {
 }
 
 impl RemoteTools for Hub {
-    fn settle(&self, wanted: Vec<ToolServer>) -> Settling {
+    fn settle(&self, wanted: Vec<ToolServer>, patience: Patience) -> Settling {
         self.keep(wanted);
+        let grace = self.servers.grace(patience);
         let kept = lock(&self.kept);
         let waits = kept.values().map(|kept| -> (Instant, Settling) {
             let (is_required, looked) = (kept.server.is_required, kept.looked_again());
             match (looked, is_required) {
                 // Somebody may have logged in since the last turn, or what was wrong may be over.
                 (Some(looked), true) => (Instant::now() + MCP_START_WAIT, Box::pin(looked)),
-                (Some(looked), false) => (Instant::now() + self.servers.grace, Box::pin(looked)),
+                (Some(looked), false) => (Instant::now() + grace, Box::pin(looked)),
                 // One that fails at first is waited for while it is tried again.
                 (None, true) => (kept.begun + MCP_START_WAIT * 2, Box::pin(kept.settled())),
-                (None, false) => (kept.begun + self.servers.grace, Box::pin(kept.begun())),
+                (None, false) => (kept.begun + grace, Box::pin(kept.begun())),
             }
         });
         let waits: Vec<_> = waits.collect();

@@ -24,16 +24,16 @@ pub(crate) const NAME: &str = "mcp_read_resource";
 pub(crate) fn tool(servers: &[String]) -> RemoteTool {
     RemoteTool {
         name: NAME.to_owned(),
-        title: "Read a resource of a tool server".to_owned(),
+        title: "Read a resource of an MCP server".to_owned(),
         description:
-            "Reads a resource of a tool server, such as one that a result links to. Without \
-                      `uri` it lists what the server has."
+            "Reads a resource of an MCP server, such as one that a result links to. Without `uri` \
+             it lists the server's resources."
                 .to_owned(),
         input_schema: Arc::new(json!({
             "type": "object",
             "properties": {
-                "server": {"type": "string", "enum": servers},
-                "uri": {"type": "string", "description": "The address of the resource."},
+                "server": {"type": "string", "enum": servers, "description": "The MCP server"},
+                "uri": {"type": "string", "description": "Address of the resource; without it, all are listed"},
             },
             "required": ["server"],
         })),

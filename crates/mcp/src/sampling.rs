@@ -86,7 +86,11 @@ pub(crate) fn told(sampled: Result<Sampled, NotSampled>) -> Result<CreateMessage
 
 /// The answer to a wish that nobody has allowed.
 pub(crate) fn refused() -> ErrorData {
-    ErrorData::new(REFUSED, "nobody has allowed the model to be asked", None)
+    ErrorData::new(
+        REFUSED,
+        "the user has not allowed the model to be asked",
+        None,
+    )
 }
 
 #[cfg(test)]

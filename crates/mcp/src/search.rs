@@ -16,15 +16,19 @@ pub(crate) fn tool(count: usize) -> RemoteTool {
         name: NAME.to_owned(),
         title: "Search for tools".to_owned(),
         description: format!(
-            "Finds tools of connected servers by what they do. There are {count} of them, too many to \
-             be listed; those that are found can be called from then on. Say in a few words what you \
-             want to do."
+            "Finds tools of the connected MCP servers by what they do. There are {count} of them, too \
+             many to list. You can call the tools that a search has found."
         ),
         input_schema: Arc::new(json!({
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "A few words."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MCP_FOUND_MAX},
+                "query": {"type": "string", "description": "What you want to do, in a few words"},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MCP_FOUND_MAX,
+                    "description": "Number of tools to find",
+                },
             },
             "required": ["query"],
         })),

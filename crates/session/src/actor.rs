@@ -12,7 +12,8 @@ use std::sync::{Arc, Weak};
 use agent::client_side::{ClientSeat, ClientSide};
 use agent::project::Moment;
 use agent::{
-    Conversation, LanguageServers, Model, ProjectView, RemoteTools, Report, Root, Seen, Verdict,
+    Conversation, LanguageServers, Model, Patience, ProjectView, RemoteTools, Report, Root, Seen,
+    Verdict,
 };
 use auth::Line;
 use domain::event::MessageKind;
@@ -161,6 +162,8 @@ struct Prompter {
     client: Option<Arc<dyn ClientSide>>,
     /// The trace it belongs to.
     trace: Option<TraceParent>,
+    /// How long the turn waits for tool servers that are still starting.
+    patience: Patience,
 }
 
 /// Why the session is about to leave memory.
@@ -340,11 +343,11 @@ impl SessionActor {
         let (turn, queued_at) = (open.state.last_turn(), open.state.head().next());
         let tokens_max = self.engine.limits.session_tokens_max;
         let is_spent = tokens_max > 0 && open.state.usage().tokens() >= tokens_max;
-        let (client, trace) = (prompt.client, prompt.trace);
         let prompter = Prompter {
             line,
-            client,
-            trace,
+            client: prompt.client,
+            trace: prompt.trace,
+            patience: prompt.patience,
         };
         let command = Command::Prompt {
             text: prompt.text,

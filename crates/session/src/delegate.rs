@@ -332,7 +332,7 @@ impl Watch {
             Ok(StopReason::MaxTokens) => "it has used up its tokens".to_owned(),
             Ok(StopReason::MaxTurnRequests) => "it has used up its steps or its time".to_owned(),
             Ok(StopReason::Refusal) => "its model refused to go on".to_owned(),
-            Ok(StopReason::Cancelled) => "somebody cancelled it".to_owned(),
+            Ok(StopReason::Cancelled) => "it was cancelled".to_owned(),
             Err(error) => error.message,
         };
         Outcome::failed(format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use agent::client_side::ClientSide;
-use agent::{ProjectView, Roots};
+use agent::{Patience, ProjectView, Roots};
 use auth::{Line, Principal, Scope, Secret};
 use domain::event::SessionUpdated;
 use domain::ids::PermissionId;
@@ -53,6 +53,8 @@ pub struct Prompt {
     pub message_id: Option<MessageId>,
     /// Wait behind a running turn.
     pub queue: bool,
+    /// How long its turn waits for tool servers that are still starting.
+    pub patience: Patience,
     /// The client that sent it, if its turn may use the client's own files or terminals.
     pub client: Option<Arc<dyn ClientSide>>,
     /// The caller's trace, which the turn's logs carry.

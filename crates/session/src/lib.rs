@@ -32,8 +32,8 @@ pub mod subscription;
 pub use actor::adopt_traces_with;
 pub use agent::project::Project;
 pub use agent::{
-    Catalog, ModelOption, OneModel, ProjectView, RemoteCommand, RemoteSource, Root, RootBase,
-    Roots, client_side, file_names, library,
+    Catalog, ModelOption, OneModel, Patience, ProjectView, RemoteCommand, RemoteSource, Root,
+    RootBase, Roots, client_side, file_names, library,
 };
 pub use changes::{Changed, Changes, FellBehind};
 pub use directory::{Engine, NewSession, Sessions};

@@ -17,11 +17,21 @@ use crate::progress::Place;
 use crate::roots::Roots;
 use crate::shell::Shell;
 
+/// How long a turn waits for servers that are still starting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Patience {
+    /// A moment: the next turn has their tools.
+    #[default]
+    Brief,
+    /// As long as they may take to start, because no other turn may follow.
+    UntilStarted,
+}
+
 /// The tool servers of one session.
 pub trait RemoteTools: fmt::Debug + Send + Sync {
     /// Goes on with the servers that the settings name now, besides those that the session was made
-    /// with; then waits, though not for long, until those that just begin have begun.
-    fn settle(&self, wanted: Vec<ToolServer>) -> Settling;
+    /// with; then waits until those that just begin have begun, as long as `patience` says.
+    fn settle(&self, wanted: Vec<ToolServer>, patience: Patience) -> Settling;
 
     /// What is there at this moment.
     fn offered(&self) -> Offered;

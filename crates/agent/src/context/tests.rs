@@ -70,7 +70,7 @@ fn a_turn_with_tools_reads_as_text_calls_results_text() {
         [
             "user: read both",
             "assistant: Reading. [\"read\", \"write\"]",
-            "results: read false a; write true The person did not allow this call. It was not run.",
+            "results: read false a; write true The user did not allow this call. It was not run.",
             "assistant: long text []",
         ]
     );

@@ -51,6 +51,7 @@ const KEPT_TOKENS_MAX: u64 = 20_000;
 impl Turn {
     /// The conversation, shortened if it has become too long.
     pub(super) async fn room_to_answer(&mut self) -> Result<Context, Stopped> {
+        self.prepare_model().await?;
         let context = self.context().await?;
         if !self.is_crowded(&context) || self.gave_up_at >= context.tokens {
             return Ok(context);

@@ -70,7 +70,7 @@ impl Turn {
             self.report(Report::Note(Note::Told(text))).await?;
         }
         if let Some(remote) = self.toolbox.remote().cloned() {
-            let settling = remote.settle(project.servers.clone());
+            let settling = remote.settle(project.servers.clone(), self.patience);
             self.wait_for_servers(&*remote, settling).await?;
         }
         self.take_commands();

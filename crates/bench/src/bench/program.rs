@@ -44,6 +44,8 @@ impl Running {
     pub(super) fn start(
         mut command: Command,
     ) -> Result<(Self, ChildStdin, BufReader<ChildStdout>), Failure> {
+        // A model server is asked for calls only, and not before the first for its window.
+        command.env("FASTNESS_MODELS_CONTEXT_WINDOW", "128000");
         for name in FOREIGN_SETTINGS {
             let is_ours = command.get_envs().any(|(ours, _)| ours == *name);
             if !is_ours {

@@ -115,13 +115,14 @@ pub(super) fn stopped(stop_reason: &str, said: Option<&str>) -> Outcome {
 pub(super) fn failed(error: ClientError) -> Outcome {
     match error {
         ClientError::Refused {
+            method,
+            id,
             message,
             code,
             data,
-            ..
         } => {
             let kind = data["kind"].as_str().unwrap_or("refused").to_owned();
-            tracing::debug!(code, %data, "the server refused the prompt");
+            tracing::debug!(method, id, code, %data, "the server refused the prompt");
             let failure = Failure::new(message);
             Outcome::new(kind, failure)
         }

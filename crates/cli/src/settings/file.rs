@@ -46,6 +46,12 @@ impl ConfigFile {
         })
     }
 
+    /// The same as if `table` did not stand there.
+    pub(super) fn without(mut self, table: &str) -> Self {
+        self.tables.remove(table);
+        self
+    }
+
     /// Where it is, if it is there.
     pub(super) fn path(&self) -> &Path {
         &self.path

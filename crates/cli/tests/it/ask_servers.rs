@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::json;
 use testkit::script::{Script, say, tool};
-use testkit::{Home, Peer, peers};
+use testkit::{Home, Peer, Program, peers};
 
 use crate::hooks::configure;
 use crate::project::run;
@@ -67,17 +67,21 @@ async fn ask(home: &Home, arguments: &[&str]) -> (String, String, Option<i32>) {
     (text(stdout), text(stderr), status.code())
 }
 
-#[tokio::test]
-async fn ask_waits_for_slow_servers_and_says_so() {
+/// A server that takes three seconds to start, and one that never does.
+fn slow_and_broken(home: &Home) {
     testkit::system::need("python3");
-    let home = home(calling("slow"));
     let slow = format!(
         "[mcp.slow]\ncommand = \"python3\"\nargs = {}\n",
         json!(["-c", SLOW, "3"])
     );
     let broken = "[mcp.broken]\ncommand = \"python3\"\nargs = [\"-c\", \"raise SystemExit('out of ink')\"]\n";
-    configure(&home, &format!("{slow}{broken}"));
-    let (said, told, code) = ask(&home, &["go", "--allow", "mcp__slow__*"]).await;
+    configure(home, &format!("{slow}{broken}"));
+}
+
+/// Asks, and sees that the slow server was waited for in plain sight.
+async fn waits_in_plain_sight(home: &Home, arguments: &[&str]) {
+    let words = [&["go", "--allow", "mcp__slow__*"], arguments].concat();
+    let (said, told, code) = ask(home, &words).await;
     assert_eq!((said.as_str(), code), ("got hello\n", Some(0)), "{told}");
     assert!(
         told.contains("MCP server slow: it is still starting"),
@@ -88,6 +92,22 @@ async fn ask_waits_for_slow_servers_and_says_so() {
         told.contains("MCP server broken") && told.contains("out of ink"),
         "{told}"
     );
+}
+
+#[tokio::test]
+async fn ask_waits_for_slow_servers_and_says_so() {
+    let home = home(calling("slow"));
+    slow_and_broken(&home);
+    waits_in_plain_sight(&home, &[]).await;
+}
+
+#[tokio::test]
+async fn ask_through_a_server_waits_for_slow_servers_too() {
+    let home = home(calling("slow"));
+    slow_and_broken(&home);
+    let server = Program::serve_in(home).await;
+    let url = server.url().to_owned();
+    waits_in_plain_sight(server.home(), &["--server", &url]).await;
 }
 
 #[tokio::test]

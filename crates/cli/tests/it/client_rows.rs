@@ -210,20 +210,25 @@ async fn b_13_a_server_that_closes_twice_is_one_that_closed() {
 
 #[tokio::test]
 async fn b_14_a_refusal_says_why_in_what_the_user_reads() {
-    let (output, id) = ask(
-        |mut server| async move {
-            let prompt = server.up_to_prompt(&[]).await;
-            let error = json!({"code": -32603, "message": "the model was silent"});
-            let answer = json!({"jsonrpc": "2.0", "id": prompt["id"], "error": error});
-            server.say(&answer.to_string()).await;
-            while server.next().await.is_some() {}
-            prompt["id"].as_str().unwrap().to_owned()
-        },
-        &[],
-    )
-    .await;
+    let refuse = async |mut server: Rude| {
+        let prompt = server.up_to_prompt(&[]).await;
+        let error = json!({"code": -32603, "message": "the model was silent"});
+        let answer = json!({"jsonrpc": "2.0", "id": prompt["id"], "error": error});
+        server.say(&answer.to_string()).await;
+        while server.next().await.is_some() {}
+        prompt["id"].as_str().unwrap().to_owned()
+    };
+    let (output, _) = ask(refuse, &[]).await;
     let (_, err) = said(&output);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(err, "error: the model was silent\n");
-    assert!(!id.is_empty());
+    // The log names the request, so that it can be found in the server's.
+    let (output, id) = ask(refuse, &["--log", "debug"]).await;
+    let (_, err) = said(&output);
+    let mut lines = err.lines();
+    let line = lines.find(|line| line.contains("the server refused the prompt"));
+    let line = line.unwrap();
+    for fact in [id.as_str(), "session/prompt", "-32603"] {
+        assert!(line.contains(fact), "{fact}: {line}");
+    }
 }

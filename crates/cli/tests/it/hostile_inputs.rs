@@ -129,6 +129,7 @@ fn of_files() -> Rows {
                     json!({"path": "secret.txt", "old": "not there", "new": "x"}),
                     json!({"path": "secret.txt", "old": long(), "new": "x"}),
                     json!({"path": "secret.txt", "old": "s3cret", "new": "x", "replaceAll": "perhaps"}),
+                    json!({"path": "secret.txt", "old": "s3cret", "new": "x", "replaceAll": "yes"}),
                     json!({"path": "code.py", "old": "s3cret", "new": "never read"}),
                 ],
             ),

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on stops there")]
 
+mod accepted_inputs;
 mod ask;
 mod ask_ends;
 mod ask_servers;
@@ -55,6 +56,7 @@ mod model_calls;
 mod model_cancel;
 mod model_faults;
 mod models;
+mod offered_tools;
 mod page;
 mod peers;
 mod peers_editor;
@@ -107,3 +109,4 @@ mod vectors_jsonrpc;
 mod vectors_routes;
 mod web_tools;
 mod whole_tasks;
+mod windows;

@@ -188,7 +188,10 @@ async fn what_a_server_of_2026_07_28_needs_is_not_given_without_leave() {
     client.on_permission(Choice::Reject);
     let session = client.new_session().await;
     let text = client.prompt(&session, "go").await.text;
-    assert!(text.contains("nobody has allowed the model"), "{text}");
+    assert!(
+        text.contains("the user has not allowed the model"),
+        "{text}"
+    );
     let calls = noted(server.home(), "tools/call");
     assert_eq!(calls.len(), 1, "it is not called again: {calls:?}");
 }

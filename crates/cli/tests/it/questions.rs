@@ -160,7 +160,7 @@ async fn d_05_a_client_that_cannot_ask_leaves_it_to_others_and_the_last_ends_it(
         let session = client.new_session().await;
         let answer = client.prompt(&session, "go").await;
         assert!(
-            answer.text.contains("Nobody could be asked"),
+            answer.text.contains("The user could not be asked"),
             "{}",
             answer.text
         );
@@ -247,7 +247,7 @@ async fn d_05_a_question_that_nobody_answers_ends_in_time() {
     let session = client.new_session().await;
     let answer = client.prompt(&session, "go").await;
     assert!(
-        answer.text.contains("Nobody answered in time"),
+        answer.text.contains("The user did not answer in time"),
         "{}",
         answer.text
     );
@@ -338,7 +338,7 @@ async fn d_05_ask_without_a_terminal_answers_no_question_in_a_persons_place() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
-        said.contains("told: ") && said.contains("Nobody can be asked: there is no terminal."),
+        said.contains("told: ") && said.contains("The user cannot be asked: there is no terminal."),
         "{said}"
     );
     assert!(!said.contains("red"), "{said}");

@@ -338,6 +338,18 @@ async fn the_doctor_looks_at_everything_and_says_what_to_do() {
 }
 
 #[tokio::test]
+async fn wrong_limit_does_not_hide_the_model_of_the_file() {
+    let home = Home::new(binary(), echo()).without_model();
+    let settings = "[models]\ndefault = \"magic:x\"\n[limits]\ngrace_m = 5\n";
+    crate::hooks::configure(&home, settings);
+    let (told, code) = run(&home, "doctor", &[]).await;
+    assert_eq!(code, Some(1), "{told}");
+    for problem in ["there is no limit `grace_m`", "`magic:x` names no model"] {
+        assert!(told.contains(problem), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn doctor_reports_every_check_despite_broken_settings() {
     let home = Home::new(binary(), echo()).env("FASTNESS_LIMITS_STEPS_MAX", "many");
     crate::hooks::configure(&home, "[models]\ndefalt = \"offline\"\n");

@@ -187,6 +187,62 @@ async fn open_writes_a_private_page_and_runs_no_browser_of_a_project() {
 }
 
 #[tokio::test]
+async fn open_starts_a_browser_of_the_system() {
+    let server = serve(echo()).await;
+    let home = server.home();
+    let asked = home.workspace().join("asked");
+    let script = format!(
+        "#!/bin/sh\nprintf %s \"$*\" > {0}.new && /bin/mv {0}.new {0}\n",
+        asked.display()
+    );
+    home.write("opener", &script);
+    let opener = home.workspace().join("opener");
+    std::fs::set_permissions(&opener, PermissionsExt::from_mode(0o755)).unwrap();
+    // A system whose own directories hold that browser: root of this namespace owns them.
+    let mut command = home.clean("bwrap");
+    command.args([
+        "--unshare-user",
+        "--uid",
+        "0",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]);
+    for place in ["/usr/bin", "/usr/lib", "/usr/lib64"] {
+        command.args(["--ro-bind-try", place, place]);
+    }
+    for (to, link) in [
+        ("usr/bin", "/bin"),
+        ("usr/lib", "/lib"),
+        ("usr/lib64", "/lib64"),
+    ] {
+        command.args(["--symlink", to, link]);
+    }
+    for folder in [home.workspace(), home.user_dir(), home.data_dir()] {
+        command.arg("--bind").args([&folder, &folder]);
+    }
+    command
+        .arg("--ro-bind")
+        .args([home.binary(), home.binary()]);
+    command
+        .arg("--ro-bind")
+        .arg(&opener)
+        .arg("/usr/local/bin/xdg-open");
+    command.args(["--setenv", "PATH", "/usr/local/bin"]);
+    command
+        .arg(home.binary())
+        .args(["open", "--data-dir"])
+        .arg(home.data_dir());
+    let output = command.output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.starts_with("opened http://"), "{told} {output:?}");
+    testkit::wait_for("the browser was started", || home.read("asked").is_some()).await;
+    let given = home.read("asked").unwrap();
+    assert_eq!(given, home.data_dir().join("open.html").to_str().unwrap());
+}
+
+#[tokio::test]
 async fn serve_shows_the_way_in_on_a_terminal_and_nowhere_else() {
     let plain = serve(echo()).await;
     assert!(!plain.stderr().contains("ticket="), "{}", plain.stderr());

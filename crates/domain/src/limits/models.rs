@@ -17,3 +17,23 @@ pub const MODEL_PINGS_FACTOR: u32 = 5;
 /// Files of a project that are looked at to learn which tools can do something in it: enough for a
 /// small project, and no wait in a large one.
 pub const PROJECT_FILES_LOOKED_AT: usize = 500;
+
+/// Time that a model's server has to say how much the model reads. The first turn waits for it, and
+/// the connection it opens serves the call itself.
+pub const MODEL_WINDOW_WAIT: Duration = Duration::from_secs(2);
+
+/// Time in which a server that takes the place of OpenAI must list its models, where none is named:
+/// a start waits for it.
+pub const MODEL_LIST_WAIT: Duration = Duration::from_secs(2);
+
+/// Bytes read of such answers: the list of a service with hundreds of models is about a megabyte.
+pub const MODEL_LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Fewer tokens than this are no window for an agent, whose instructions and tools alone take more.
+pub const MODEL_WINDOW_TOKENS_MIN: u64 = 1_024;
+
+/// More tokens than any model reads; a larger number is a mistake of the server.
+pub const MODEL_WINDOW_TOKENS_MAX: u64 = 100_000_000;
+
+/// Answers about windows that are kept: more models than one process speaks to.
+pub const MODEL_WINDOWS_KEPT_MAX: usize = 256;

@@ -5,6 +5,7 @@
 
 use crate::content::is_about_images;
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
+use crate::window;
 
 mod reply;
 mod request;
@@ -27,6 +28,10 @@ impl Dialect for Ollama {
 
     fn reply(&self) -> Box<dyn Reply> {
         Box::new(reply::OllamaReply::default())
+    }
+
+    fn windows(&self) -> &'static [window::Source] {
+        window::OLLAMA
     }
 
     fn may_write_calls(&self) -> bool {

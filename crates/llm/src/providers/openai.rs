@@ -3,7 +3,7 @@
 //! [`request`] is what is asked, [`reply`] what comes back. Nothing is stored at OpenAI: a model's
 //! reasoning comes sealed and is given back in the same way.
 
-use crate::content::is_about_images;
+use crate::content::{is_about_images, is_about_output};
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
 
 mod reply;
@@ -29,6 +29,9 @@ impl Dialect for OpenAi {
         // Others that speak Responses do not all know it.
         if said.contains("prompt_cache_key") {
             return Some(Extra::CacheKey);
+        }
+        if is_about_output(said) {
+            return Some(Extra::OutputLimit);
         }
         // Models that do not reason, and organisations that may not see summaries.
         let names = ["reasoning", "encrypted content", "encrypted_content"];

@@ -2,7 +2,7 @@
 //!
 //! [`request`] is what is asked, [`reply`] what comes back.
 
-use crate::content::is_about_images;
+use crate::content::{is_about_images, is_about_output};
 use crate::dialect::{Asked, Dialect, Extra, Framing, Reply};
 
 mod reply;
@@ -32,6 +32,8 @@ impl Dialect for OpenAiChat {
         // As servers of small models say it; an agent that only talks is better than none.
         let tools = said.contains("does not support tools");
         let tools = tools.then_some(Extra::Tools);
-        tools.or_else(|| is_about_images(said).then_some(Extra::Images))
+        let limit = is_about_output(said).then_some(Extra::OutputLimit);
+        let images = || is_about_images(said).then_some(Extra::Images);
+        tools.or(limit).or_else(images)
     }
 }

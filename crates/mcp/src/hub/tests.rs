@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tools::output::Output;
 use tools::progress::Place;
-use tools::remote::{RemoteCall, RemoteHome, RemoteTools as _};
+use tools::remote::{Patience, RemoteCall, RemoteHome, RemoteTools as _};
 use tools::roots::Roots;
 
 use super::Hub;
@@ -345,7 +345,7 @@ async fn a_server_that_is_not_needed_is_not_waited_for_and_joins_when_it_is_read
     let slow = named("s", url.clone(), Speech::Streamable);
     let hub = hub_with(vec![slow]);
     let begun = Instant::now();
-    hub.settle(Vec::new()).await;
+    hub.settle(Vec::new(), Patience::Brief).await;
     assert!(
         begun.elapsed() < MCP_GRACE + AT_ONCE,
         "{:?}",
@@ -353,7 +353,7 @@ async fn a_server_that_is_not_needed_is_not_waited_for_and_joins_when_it_is_read
     );
     assert!(!offers(&hub, "mcp__s__echo"));
     let begun = Instant::now();
-    hub.settle(Vec::new()).await;
+    hub.settle(Vec::new(), Patience::Brief).await;
     assert!(
         begun.elapsed() < AT_ONCE,
         "the next turn does not wait again"

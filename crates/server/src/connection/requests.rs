@@ -8,7 +8,7 @@ use domain::{EventSeq, FailureKind, MessageId, SessionId};
 use meters::label::Ignored;
 use session::client_side::ClientSide;
 use session::handle::Reply;
-use session::{Accepted, CommandError, Fate, Mode, Rewound, Wanted};
+use session::{Accepted, CommandError, Fate, Mode, Patience, Rewound, Wanted};
 use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
 use wire::rpc::{RequestId, RpcError};
 
@@ -117,6 +117,10 @@ impl Connection {
             prompt_id: prompt.meta.prompt_id,
             message_id: Some(message_id),
             queue: prompt.meta.queue,
+            patience: match prompt.meta.wait_for_servers {
+                true => Patience::UntilStarted,
+                false => Patience::Brief,
+            },
             client: self.client_side(attachment.handle.id()),
             trace: self.answers.trace(&id),
         };

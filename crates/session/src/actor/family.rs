@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use agent::agents::Delegate;
-use agent::{Asking, PersonAnswer};
+use agent::{Asking, Patience, PersonAnswer};
 use domain::clock::Timestamp;
 use domain::event::{
     ChildLinked, ModeChanged, PermissionAnswered, QuestionAnswered, QuestionOutcome,
@@ -307,6 +307,7 @@ impl SessionActor {
             line,
             client: None,
             trace: None,
+            patience: Patience::Brief,
         });
         let (store, feed) = (self.engine.store.clone(), Arc::clone(&self.feed));
         let guarded = Guarded {

@@ -53,6 +53,7 @@ impl SessionActor {
         let turn = open.state.last_turn();
         let started_by = prompter.as_ref().map(|prompter| prompter.line);
         let trace = prompter.as_ref().and_then(|prompter| prompter.trace);
+        let patience = prompter.as_ref().map(|prompter| prompter.patience);
         let client = prompter.and_then(|prompter| prompter.client);
         let seat = client.map(|client| ClientSeat::new(client, limits.client_back));
         let seat = role.map_or(seat, |role| role.seat.clone());
@@ -85,6 +86,7 @@ impl SessionActor {
             view,
             asked: self.prompted_at.take().unwrap_or_else(Moment::now),
             turn,
+            patience: patience.unwrap_or_default(),
         };
         let caller = Caller::new(open.state.mode());
         self.cool_at = None;

@@ -277,7 +277,7 @@ impl SessionState {
     /// Nobody decided about the call that `asked` is about.
     pub(super) fn close_permission(asked: &PermissionAsked, outcome: AnswerOutcome) -> Vec<Entry> {
         let mut entries = vec![unanswered(&asked.id, outcome)];
-        entries.extend(denied(asked, "Nobody allowed it."));
+        entries.extend(denied(asked, "The user did not allow it."));
         entries
     }
 

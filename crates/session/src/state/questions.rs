@@ -258,14 +258,18 @@ fn settled(
     let (status, told) = match outcome {
         QuestionOutcome::Answered => (ToolStatus::Completed, text.clone().unwrap_or_default()),
         QuestionOutcome::Later => (ToolStatus::Completed, LATER_TEXT.to_owned()),
-        QuestionOutcome::Declined if by.is_none() => {
-            (ToolStatus::Denied, "Nobody could be asked.".to_owned())
-        }
+        QuestionOutcome::Declined if by.is_none() => (
+            ToolStatus::Denied,
+            "The user could not be asked.".to_owned(),
+        ),
         QuestionOutcome::Declined => {
             let told = reason.unwrap_or("The user declined to answer.");
             (ToolStatus::Denied, told.to_owned())
         }
-        QuestionOutcome::Expired => (ToolStatus::Denied, "Nobody answered in time.".to_owned()),
+        QuestionOutcome::Expired => (
+            ToolStatus::Denied,
+            "The user did not answer in time.".to_owned(),
+        ),
         QuestionOutcome::Cancelled => (ToolStatus::Cancelled, String::new()),
     };
     let answered = QuestionAnswered {

@@ -83,7 +83,7 @@ impl RunsHere for AskUser {
     fn run(&self, input: Value, _: &Roots) -> Outcome {
         match read(input) {
             Err(outcome) => outcome,
-            Ok(_) => Outcome::failed("Nobody can be asked here."),
+            Ok(_) => Outcome::failed("The user cannot be asked here."),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Tool for Bash {
                     "minimum": 1,
                     "description": "Time limit in milliseconds; default: two minutes",
                 },
-                "cwd": {"type": "string", "description": "Where to run it; default: the working directory"},
+                "cwd": {"type": "string", "description": "Directory to run it in; default: the working directory"},
             },
             "required": ["command"],
         })

@@ -42,10 +42,10 @@ impl Tool for Edit {
                 "path": {"type": "string", "description": "The file"},
                 "old": {
                     "type": "string",
-                    "description": "Exact text to replace, without line numbers; with enough around it to occur once",
+                    "description": "The exact text to replace, without line numbers; with enough context to occur only once",
                 },
-                "new": {"type": "string", "description": "Text to put in its place"},
-                "replaceAll": {"type": "boolean", "description": "Replace every occurrence"},
+                "new": {"type": "string", "description": "The text to put in its place"},
+                "replaceAll": {"type": "boolean", "description": "Replace every occurrence; default: false"},
             },
             "required": ["path", "old", "new"],
         })

@@ -27,7 +27,7 @@ impl Tool for Glob {
     }
 
     fn description(&self) -> &'static str {
-        "Finds files by a pattern for their path, sorted by path. Ignored (.gitignore) and hidden files \
+        "Finds files whose path matches a pattern, sorted by path. Ignored (.gitignore) and hidden files \
          are left out, unless the pattern names them."
     }
 
@@ -37,9 +37,9 @@ impl Tool for Glob {
             "properties": {
                 "pattern": {
                     "type": "string",
-                    "description": "Such as `src/**/*.py`; without a slash, names in any directory",
+                    "description": "Such as `src/**/*.py`; without a slash it matches names in any directory",
                 },
-                "path": {"type": "string", "description": "Where to look; default: the working directory"},
+                "path": {"type": "string", "description": "Directory to search; default: the working directory"},
             },
             "required": ["pattern"],
         })

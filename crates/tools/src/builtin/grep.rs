@@ -39,7 +39,7 @@ impl Tool for Grep {
     }
 
     fn description(&self) -> &'static str {
-        "Finds lines by a regular expression, sorted by path. Binary, ignored and hidden files are left \
+        "Finds lines that match a regular expression, sorted by path. Binary, ignored and hidden files are left \
          out."
     }
 
@@ -52,8 +52,8 @@ impl Tool for Grep {
                     "type": "string",
                     "description": "Directory, file, or the `output:…` of a command; default: the working directory",
                 },
-                "glob": {"type": "string", "description": "Only these files, such as `*.py`"},
-                "context": {"type": "integer", "minimum": 0, "description": "Lines to show around each"},
+                "glob": {"type": "string", "description": "Search only these files, such as `*.py`"},
+                "context": {"type": "integer", "minimum": 0, "description": "Lines to show before and after each match"},
             },
             "required": ["pattern"],
         })

@@ -30,7 +30,7 @@ impl Tool for List {
         json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "Default: the working directory"},
+                "path": {"type": "string", "description": "The directory; default: the working directory"},
             },
         })
     }

@@ -45,14 +45,14 @@ impl Tool for Lsp {
                 "operation": {
                     "type": "string",
                     "enum": ["definitions", "references", "symbols", "diagnostics", "hover"],
-                    "description": "`hover` gives type and documentation of a name, `symbols` and `diagnostics` are about the whole file",
+                    "description": "`hover` gives the type and documentation of a name; `symbols` and `diagnostics` cover the whole file",
                 },
                 "path": {"type": "string", "description": "The file"},
-                "line": {"type": "integer", "minimum": 1, "description": "Line of the name, from 1"},
+                "line": {"type": "integer", "minimum": 1, "description": "Line of the name; the first is 1"},
                 "column": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "Column of the name, from 1; default: the first name of the line",
+                    "description": "Column of the name; the first is 1; default: the first name in the line",
                 },
             },
             "required": ["operation", "path"],

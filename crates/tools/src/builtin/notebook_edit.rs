@@ -60,8 +60,8 @@ impl Tool for NotebookEdit {
                     "type": "string",
                     "description": "The id that `read` shows after `cell`; empty to insert at the top",
                 },
-                "source": {"type": "string", "description": "New text of the cell, unless it is deleted"},
-                "kind": {"enum": ["code", "markdown", "raw"], "description": "Kind of cell"},
+                "source": {"type": "string", "description": "New text of the cell; not needed to delete it"},
+                "kind": {"enum": ["code", "markdown", "raw"], "description": "The kind of cell"},
                 "mode": {
                     "enum": ["replace", "insert", "delete"],
                     "description": "`insert` adds a cell after this one; default `replace`",

@@ -49,8 +49,8 @@ impl Tool for Read {
             "type": "object",
             "properties": {
                 "path": {"type": "string", "description": "The file, or the `output:…` of a command"},
-                "offset": {"type": "integer", "minimum": 1, "description": "First line, from 1"},
-                "limit": {"type": "integer", "minimum": 1, "description": "Number of lines"},
+                "offset": {"type": "integer", "minimum": 1, "description": "First line to show; the first of the file is 1"},
+                "limit": {"type": "integer", "minimum": 1, "description": "Number of lines to show"},
             },
             "required": ["path"],
         })

@@ -28,7 +28,7 @@ impl Tool for Skill {
     fn input_schema(&self) -> Value {
         json!({
             "type": "object",
-            "properties": {"name": {"type": "string", "description": "The skill"}},
+            "properties": {"name": {"type": "string", "description": "Name of the skill"}},
             "required": ["name"],
         })
     }

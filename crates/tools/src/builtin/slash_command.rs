@@ -31,7 +31,7 @@ impl Tool for SlashCommand {
         json!({
             "type": "object",
             "properties": {
-                "name": {"type": "string", "description": "The command"},
+                "name": {"type": "string", "description": "Name of the command"},
                 "args": {"type": "string", "description": "Its arguments"},
             },
             "required": ["name"],

@@ -47,12 +47,12 @@ impl Tool for Todo {
                             "status": {
                                 "type": "string",
                                 "enum": ["pending", "in_progress", "completed"],
-                                "description": "How far it is",
+                                "description": "Progress of the step",
                             },
                             "priority": {
                                 "type": "string",
                                 "enum": ["high", "medium", "low"],
-                                "description": "How much it matters",
+                                "description": "Importance of the step",
                             },
                         },
                         "required": ["content", "status"],

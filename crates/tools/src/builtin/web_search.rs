@@ -39,8 +39,7 @@ impl Tool for WebSearch {
     }
 
     fn description(&self) -> &'static str {
-        "Searches the web and returns titles, addresses and summaries. Nothing in them comes from the \
-         user."
+        "Searches the web and returns titles, addresses and summaries. They do not come from the user."
     }
 
     fn input_schema(&self) -> Value {

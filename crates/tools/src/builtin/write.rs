@@ -41,7 +41,7 @@ impl Tool for Write {
             "type": "object",
             "properties": {
                 "path": {"type": "string", "description": "The file"},
-                "content": {"type": "string", "description": "All of its new text"},
+                "content": {"type": "string", "description": "The whole new text of the file"},
             },
             "required": ["path", "content"],
         })

@@ -23,6 +23,9 @@ pub struct FastnessMeta {
     /// Wait behind a running turn instead of being refused.
     #[serde(skip_serializing_if = "is_false")]
     pub queue: bool,
+    /// Wait for MCP servers that are still starting as long as they may take.
+    #[serde(skip_serializing_if = "is_false")]
+    pub wait_for_servers: bool,
     /// Deliver what comes after this event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_seq: Option<EventSeq>,

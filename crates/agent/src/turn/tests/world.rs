@@ -18,6 +18,7 @@ use tools::client_side::{
     Asked, ClientError, ClientSeat, ClientSide, Offers, ReadTextFile, TerminalCommand,
     TerminalExit, TerminalId, TerminalOutput,
 };
+use tools::remote::Patience;
 use tools::roots::Roots;
 
 use super::super::{OtherModels, Room, TurnInput, run};
@@ -142,6 +143,7 @@ impl World {
             view: ProjectView::new(self.surroundings()),
             asked: crate::project::Moment::now(),
             turn: TurnId(1),
+            patience: Patience::Brief,
         };
         tokio::spawn(run(input, reports, self.cancel.clone()));
         self.reports = Some(receiver);

@@ -9,14 +9,9 @@ use super::thinking;
 use crate::content::{self, Part};
 use crate::dialect::{self, Asked, Extras};
 use crate::inputs;
-use crate::known;
 use crate::memory::{Memory, Piece};
 use crate::model::{Message, ToolCall, ToolOutcome, ToolSpec};
 use crate::schema::Schema;
-
-/// Tokens of one answer that are asked for at most: an answer with its thinking fits, and what the
-/// model reads has room beside it.
-const OUTPUT_MAX: u64 = 32_000;
 
 /// The request's body.
 pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
@@ -36,7 +31,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
     let thinking = thinks.then(|| thinking::wanted(asked.model));
     dialect::written(&Body {
         model: asked.model,
-        max_tokens: known::output_max(asked.model).min(OUTPUT_MAX),
+        max_tokens: asked.output.tokens_max,
         stream: true,
         system,
         tools,

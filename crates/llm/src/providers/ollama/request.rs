@@ -34,6 +34,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         messages,
         options: Options {
             num_ctx: asked.window,
+            num_predict: asked.output.tokens_max,
         },
         think: asked.extras.thoughts.then_some(true),
         tools: Function::all(asked),
@@ -55,6 +56,7 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct Options {
     num_ctx: u64,
+    num_predict: u64,
 }
 
 /// One message: text and images apart, as Ollama has them.
@@ -202,7 +204,7 @@ mod tests {
                     { "role": "assistant", "content": "", "tool_calls": [call] },
                     { "role": "tool", "tool_name": "read", "content": "A" },
                 ],
-                "options": { "num_ctx": 100_000 },
+                "options": { "num_ctx": 100_000, "num_predict": 1_000 },
                 "think": true,
                 "tools": [{ "type": "function", "function": { "name": "read",
                     "description": "Reads.", "parameters": { "type": "object" } } }],

@@ -33,6 +33,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
         tools,
         reasoning: reasons.then_some(Reasoning { summary: "auto" }),
         include: reasons.then_some(["reasoning.encrypted_content"]),
+        max_output_tokens: asked.output.where_default_is_unknown(asked.extras),
         prompt_cache_key: asked.extras.cache_key.then(|| cache_key(&request.messages)),
     })
 }
@@ -63,6 +64,8 @@ struct Body<'a> {
     reasoning: Option<Reasoning>,
     #[serde(skip_serializing_if = "Option::is_none")]
     include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<String>,
 }

@@ -24,6 +24,7 @@ pub(super) fn body(asked: &Asked<'_>) -> Vec<u8> {
             request: asked.request,
             extras: asked.extras,
         },
+        max_tokens: asked.output.where_default_is_unknown(asked.extras),
         tools: Function::all(asked),
     })
 }
@@ -34,6 +35,8 @@ struct Body<'a> {
     stream: bool,
     stream_options: StreamOptions,
     messages: Messages<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Function<'a>>,
 }
@@ -249,6 +252,7 @@ mod tests {
                 "model": "m",
                 "stream": true,
                 "stream_options": { "include_usage": true },
+                "max_tokens": 1_000,
                 "messages": [
                     { "role": "system", "content": "Be brief." },
                     { "role": "user", "content": "read a" },

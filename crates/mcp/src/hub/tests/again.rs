@@ -10,7 +10,7 @@ use domain::tool_server::Speech;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::time::Instant;
-use tools::remote::RemoteTools as _;
+use tools::remote::{Patience, RemoteTools as _};
 
 use super::{call, hub_of, hub_with, named, offers, respond, skip, until};
 use crate::faults::AT_ONCE;
@@ -175,17 +175,17 @@ async fn a_server_that_fails_too_often_rests_and_then_gets_one_try_with_a_turn()
     assert!(!offers(&hub, "mcp__s__echo"), "it has nothing to offer");
 
     let rests = phase(&hub);
-    hub.settle(Vec::new()).await;
+    hub.settle(Vec::new(), Patience::Brief).await;
     assert_eq!((phase(&hub), server.in_vain()), (rests, tries), "it rests");
     skip(MCP_REST).await;
     assert_eq!(server.in_vain(), tries, "nobody wants it");
-    hub.settle(Vec::new()).await;
+    hub.settle(Vec::new(), Patience::Brief).await;
     assert_eq!(server.in_vain(), tries + 1, "one try");
     assert!(matches!(phase(&hub), Phase::Failed { .. }));
 
     server.come_back();
     skip(MCP_REST).await;
-    hub.settle(Vec::new()).await;
+    hub.settle(Vec::new(), Patience::Brief).await;
     assert!(offers(&hub, "mcp__s__echo"));
     let ran = hub.run(call("mcp__s__echo", json!({}))).await;
     assert_eq!(ran.text, "here");

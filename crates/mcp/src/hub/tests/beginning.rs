@@ -7,7 +7,7 @@ use domain::limits::MCP_GRACE;
 use domain::tool_server::Speech;
 use tokio::sync::{Barrier, Semaphore};
 use tokio::time::Instant;
-use tools::remote::RemoteTools as _;
+use tools::remote::{Patience, RemoteTools as _};
 
 use super::{WAIT, hub_with, named, offers, respond, skip, until};
 use crate::faults::server::{answer, listen};
@@ -38,7 +38,7 @@ async fn a_server_that_is_needed_is_waited_for_also_while_it_is_tried_again() {
     let hub = hub_with(vec![needed]);
     let has_settled = AtomicBool::new(false);
     let settling = async {
-        hub.settle(Vec::new()).await;
+        hub.settle(Vec::new(), Patience::Brief).await;
         has_settled.store(true, Ordering::SeqCst);
     };
     let helping = async {

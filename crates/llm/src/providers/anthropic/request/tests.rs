@@ -73,7 +73,7 @@ fn system_last_tool_and_last_user_message_are_marked_for_the_cache() {
         sent,
         json!({
             "model": "mock",
-            "max_tokens": 32_000,
+            "max_tokens": 1_000,
             "stream": true,
             "system": [{ "type": "text", "text": "Be brief.", "cache_control": mark }],
             "tools": [

@@ -63,6 +63,7 @@ fn a_conversation_with_tools_is_told_in_items_and_nothing_is_stored() {
             "model": "mock",
             "stream": true,
             "store": false,
+            "max_output_tokens": 1_000,
             "instructions": "Be brief.",
             "input": [
                 { "type": "message", "role": "user", "content": [
