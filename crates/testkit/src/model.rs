@@ -317,6 +317,8 @@ async fn read_request(socket: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
         }
         // Whoever only looks which models there are finds none.
         if line.starts_with("get ") {
+            let none = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            socket.write_all(none.as_bytes()).await.ok()?;
             return None;
         }
         if let Some(value) = line.strip_prefix("content-length:") {
