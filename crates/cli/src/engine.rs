@@ -41,10 +41,7 @@ pub(crate) async fn start(
     door: Door,
     own: &[SocketAddr],
 ) -> anyhow::Result<Running> {
-    if let Some(problem) = &settings.keys.problem {
-        let hint = "store it again with `fastness login`, or remove it with `fastness logout`";
-        return Err(Failure::new(problem.clone()).hint(hint).into());
-    }
+    check(settings)?;
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
     let model_login = Arc::new(StoredKeys {
@@ -65,10 +62,6 @@ pub(crate) async fn start(
         .unwrap_or_else(|_| settings.data_dir.clone());
     let gate = Arc::new(gate);
     let shell = shell(settings, &data_dir);
-    for unusable in &settings.network.unusable_proxies {
-        let variable = unusable.variable;
-        tracing::warn!(variable, "not an HTTP proxy; it is not used");
-    }
     let network = web::network(settings, own)?;
     let sessions = Sessions::start(Engine {
         store,
@@ -121,6 +114,19 @@ pub(crate) async fn start(
         service: Arc::new(service),
         model,
     })
+}
+
+/// Refuses to start with a stored key that cannot be used, and warns of proxies that are not used.
+fn check(settings: &Settings) -> anyhow::Result<()> {
+    for unusable in &settings.network.unusable_proxies {
+        let variable = unusable.variable;
+        tracing::warn!(variable, "not an HTTP proxy; it is not used");
+    }
+    let Some(problem) = &settings.keys.problem else {
+        return Ok(());
+    };
+    let hint = "store it again with `fastness login`, or remove it with `fastness logout`";
+    Err(Failure::new(problem.clone()).hint(hint).into())
 }
 
 /// Whether `fastness login` has stored a key.

@@ -149,7 +149,7 @@ impl Silent {
 
 impl Drop for Silent {
     fn drop(&mut self) {
-        // The terminal may be gone, and then nobody sees it.
+        // It fails only if the terminal is gone.
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.0);
     }
 }

@@ -113,6 +113,8 @@ impl Proxies {
 mod tests {
     use super::{Bypass, Proxies, UnusableProxy};
 
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
     /// The proxies for http and https by these variables, and the variables that are not used.
     fn chosen(variables: &[(&str, &str)]) -> (Vec<String>, Vec<UnusableProxy>) {
         let variable = |name: &str| {
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn variables_choose_the_proxy_by_scheme_and_lower_case_wins() {
-        let cases: [(&[(&str, &str)], [&str; 2]); 7] = [
+        let cases: [(Variables<'_>, [&str; 2]); 7] = [
             (&[], ["direct", "direct"]),
             (
                 &[("HTTPS_PROXY", "http://p:1")],

@@ -66,7 +66,10 @@ pub(crate) async fn open(parts: &Parts, admitted: &Admitted) -> Result<Connectio
 async fn open_unbounded(parts: &Parts, admitted: &Admitted) -> Result<Connection, FetchError> {
     let target = &admitted.target;
     let stream = match &admitted.route {
-        Route::Direct(addresses) => dial(&*parts.dialer, addresses).await?,
+        Route::Direct(addresses) => {
+            let stream = dial(&*parts.dialer, addresses).await;
+            stream.map_err(FetchError::Connect)?
+        }
         Route::Proxy(named) => {
             let proxy = &named.proxy;
             let authorization = proxy::authorization(proxy)?;
@@ -91,12 +94,8 @@ async fn open_unbounded(parts: &Parts, admitted: &Admitted) -> Result<Connection
 async fn dial_proxy(parts: &Parts, proxy: &Proxy) -> Result<Box<dyn Stream>, FetchError> {
     let addresses = proxy_addresses(parts, proxy).await?;
     let stream = dial(&*parts.dialer, &addresses).await;
-    let stream = stream.map_err(|error| match error {
-        FetchError::Connect(cause) => {
-            FetchError::Proxy(format!("it cannot be reached ({})", cause.kind()))
-        }
-        other => other,
-    })?;
+    let stream = stream
+        .map_err(|cause| FetchError::Proxy(format!("it cannot be reached ({})", cause.kind())))?;
     if !proxy.is_secure() {
         return Ok(stream);
     }
@@ -116,10 +115,7 @@ async fn secured(
 
 /// Tries the addresses in order, each with a head start before the next joins; the first that
 /// answers wins and the others are dropped.
-async fn dial(
-    dialer: &dyn Dialer,
-    addresses: &[JudgedAddr],
-) -> Result<Box<dyn Stream>, FetchError> {
+async fn dial(dialer: &dyn Dialer, addresses: &[JudgedAddr]) -> io::Result<Box<dyn Stream>> {
     let mut waiting = addresses.iter().copied();
     let mut attempts = FuturesUnordered::new();
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -138,7 +134,7 @@ async fn dial(
                             break;
                         }
                     }
-                    None if is_last => return Err(FetchError::Connect(failure)),
+                    None if is_last => return Err(failure),
                     None => break,
                 },
                 () = sleep(ATTEMPT_DELAY), if !is_last => break,

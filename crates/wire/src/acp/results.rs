@@ -51,7 +51,7 @@ pub const LOGIN_METHOD: &str = "fastness-login";
 /// How a client can have the user store an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginOffer {
-    /// Not at all: the client speaks for somebody else than the owner of the keys.
+    /// Not at all: the client is a guest, and the keys are the operator's.
     None,
     /// It runs us in a terminal, with arguments of ours after its own.
     Terminal,

@@ -43,6 +43,10 @@ fn messages() -> Vec<(&'static str, String)> {
     messages
 }
 
+fn initialized() -> Value {
+    initialize_result("0.1.0", 16_777_216, LoginOffer::None)
+}
+
 fn answers() -> Vec<(&'static str, String)> {
     let models = [ModelChoice {
         value: "offline".into(),
@@ -87,10 +91,7 @@ fn answers() -> Vec<(&'static str, String)> {
         ..Usage::default()
     };
     let results = [
-        (
-            "initialize",
-            initialize_result("0.1.0", 16_777_216, LoginOffer::None),
-        ),
+        ("initialize", initialized()),
         ("session/new", new_session_result(session(), &fresh)),
         ("session/load", load_result(&fresh)),
         ("session/resume", resume_result(&busy)),
