@@ -44,10 +44,7 @@ pub(crate) async fn start(
     check(settings)?;
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
-    let model_login = Arc::new(StoredKeys {
-        is_ready: !choice.is_fallback,
-        config_dir: settings.operator.config_dir.clone(),
-    });
+    let model_login = Arc::new(StoredKeys::of(settings, &choice));
     let models = Arc::clone(&choice.models);
     let catalog: Arc<dyn Catalog> = choice.models;
     let model = format!("{} ({})", choice.provider.label(), choice.why);
@@ -134,6 +131,15 @@ struct StoredKeys {
     /// Whether a model was chosen that can answer.
     is_ready: bool,
     config_dir: Option<PathBuf>,
+}
+
+impl StoredKeys {
+    fn of(settings: &Settings, choice: &llm::Choice) -> Self {
+        Self {
+            is_ready: !choice.is_fallback,
+            config_dir: settings.operator.config_dir.clone(),
+        }
+    }
 }
 
 impl ModelLogin for StoredKeys {
