@@ -14,13 +14,16 @@ use crate::engine;
 use crate::reach::Missing;
 use crate::render::Exit;
 use crate::settings::Settings;
-use crate::{signals, trim};
+use crate::{login, signals, trim};
 
 /// Serves until the input ends or a signal comes; a turn that runs then is recorded as interrupted.
 ///
 /// # Errors
 /// If the engine cannot start, or the server cannot be reached.
 pub(crate) async fn run(args: &AcpArgs, settings: &Settings) -> anyhow::Result<ExitCode> {
+    if args.login {
+        return login::log_in(None, settings);
+    }
     if args.spawn {
         return bridge::run(settings, Missing::IsStarted).await;
     }

@@ -22,7 +22,7 @@ use crate::settings::Environment;
 
 pub(crate) use mcp::{McpAction, McpAddArgs, McpArgs};
 pub(crate) use sessions::{ExportFormat, SessionsAction, SessionsArgs};
-pub(crate) use setup::{CompletionsArgs, InitArgs, ManArgs};
+pub(crate) use setup::{CompletionsArgs, InitArgs, LoginArgs, LogoutArgs, ManArgs};
 
 /// An agent server: durable, shared AI sessions over stdio, WebSocket and HTTP.
 #[derive(Debug, Parser)]
@@ -108,6 +108,16 @@ pub(crate) enum Command {
         fastness init zed --remove\n\n\
         What was in the editor's file stays, with its comments; a copy of it is kept beside it.")]
     Init(InitArgs),
+    /// Store an API key for a model provider.
+    #[command(after_help = "Examples:\n  \
+        fastness login anthropic\n  \
+        fastness login openai < key.txt\n\n\
+        The key is asked for without showing it, or read from stdin, and kept in a file that only you can read. \
+        ANTHROPIC_API_KEY and OPENAI_API_KEY win over it. `fastness doctor` says which key is used.")]
+    Login(LoginArgs),
+    /// Remove the stored API key of a model provider.
+    #[command(after_help = "Example:\n  fastness logout anthropic")]
+    Logout(LogoutArgs),
     /// Print the manual page.
     #[command(after_help = "Examples:\n  \
         fastness man | man -l -\n  \
@@ -270,6 +280,9 @@ pub(crate) struct AcpArgs {
     /// Go through the server of this data directory, and start one if none runs.
     #[arg(long, conflicts_with = "server")]
     pub(crate) spawn: bool,
+    /// Store an API key instead, as `fastness login` does; editors run this in a terminal.
+    #[arg(long)]
+    pub(crate) login: bool,
 }
 
 /// `fastness approve`.
@@ -425,6 +438,8 @@ impl Command {
             Self::Doctor(args) => &args.common,
             Self::Fetch(args) => &args.common,
             Self::Init(args) => &args.common,
+            Self::Login(args) => &args.common,
+            Self::Logout(args) => &args.common,
             Self::Man(args) => &args.common,
             Self::Mcp(args) => &args.common,
             Self::Open(args) => &args.common,
@@ -446,6 +461,8 @@ impl Command {
             | Self::Completions(_)
             | Self::Doctor(_)
             | Self::Fetch(_)
+            | Self::Login(_)
+            | Self::Logout(_)
             | Self::Man(_)
             | Self::Mcp(_)
             | Self::Open(_)

@@ -1,6 +1,7 @@
 //! `fastness doctor`: what works, what does not, and what to do about it.
 
 mod editors;
+mod keys;
 mod project;
 mod reach;
 mod sandbox;
@@ -39,6 +40,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     if checks.is_empty() {
         checks.push(configuration(settings));
     }
+    checks.extend(keys::checks(settings));
     checks.extend(models(settings).await);
     checks.extend([
         data_dir(&settings.data_dir),
@@ -151,7 +153,7 @@ async fn models(settings: &Settings) -> Vec<Check> {
     let is_offline = label.starts_with("offline");
     let check = if is_offline {
         check.advice(
-            "for an AI model set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a local model server",
+            "for an AI model run `fastness login anthropic` (or openai), set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a local model server",
         )
     } else {
         check
@@ -161,7 +163,7 @@ async fn models(settings: &Settings) -> Vec<Check> {
     let others = options.iter().map(|option| option.spec.as_str());
     let others: Vec<&str> = others.filter(|spec| *spec != label).collect();
     let mut checks = vec![check];
-    checks.extend(reach::check(label, settings).await);
+    checks.extend(reach::checks(label, settings).await);
     if !others.is_empty() {
         checks.push(Check::new("other models", State::Fine, others.join(", ")));
     }

@@ -1,7 +1,7 @@
 //! Puts the parts together: store, model, sessions, gate, and the service around them.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent::project::Place;
@@ -10,8 +10,7 @@ use auth::{Door, Gate};
 use domain::SessionId;
 use journal::FileStore;
 use mcp::Servers;
-use netguard::Guard;
-use server::Service;
+use server::{LoginState, ModelLogin, Service};
 use session::{Catalog, Engine, Sessions};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,8 +18,10 @@ use tools::roots::RootBase;
 use tools::sandbox::Bounds;
 use tools::shell::Shell;
 
+use crate::keys::{self, KeyProvider};
+use crate::render::Failure;
 use crate::settings::Settings;
-use crate::web;
+use crate::web::{self, Network};
 
 /// A service, and what people should know of its model.
 pub(crate) struct Running {
@@ -40,8 +41,10 @@ pub(crate) async fn start(
     door: Door,
     own: &[SocketAddr],
 ) -> anyhow::Result<Running> {
+    check(settings)?;
     let store = open_store(settings)?;
     let choice = llm::choose(settings.model.clone()).await?;
+    let model_login = Arc::new(StoredKeys::of(settings, &choice));
     let models = Arc::clone(&choice.models);
     let catalog: Arc<dyn Catalog> = choice.models;
     let model = format!("{} ({})", choice.provider.label(), choice.why);
@@ -56,20 +59,20 @@ pub(crate) async fn start(
         .unwrap_or_else(|_| settings.data_dir.clone());
     let gate = Arc::new(gate);
     let shell = shell(settings, &data_dir);
-    let (web, guard) = web::web(settings, own)?;
+    let network = web::network(settings, own)?;
     let sessions = Sessions::start(Engine {
         store,
         provider: choice.provider,
         catalog: Arc::clone(&catalog),
         limits: settings.limits.clone(),
         greeting: settings.is_greeting.then_some(greeting),
-        hidden: vec![data_dir.clone()],
+        hidden: hidden(settings, &data_dir),
         base: guests_base(&settings.cwd),
         gate: Arc::clone(&gate),
-        web: Some(web),
+        web: Some(network.web.clone()),
         operator: Arc::new(settings.operator.clone()),
         shell: Some(shell.clone()),
-        remotes: Some(Arc::new(servers(guard, &data_dir, settings))),
+        remotes: Some(Arc::new(servers(&network, &data_dir, settings))),
     });
     let service = Service {
         sessions,
@@ -77,6 +80,7 @@ pub(crate) async fn start(
         door,
         limits: settings.limits.clone(),
         catalog,
+        model_login,
         data_dir,
         cwd: settings.cwd.clone(),
         tokens_changed: tokio::sync::watch::Sender::new(()),
@@ -109,6 +113,58 @@ pub(crate) async fn start(
     })
 }
 
+/// Refuses to start with a stored key that cannot be used, and warns of proxies that are not used.
+fn check(settings: &Settings) -> anyhow::Result<()> {
+    for unusable in &settings.network.unusable_proxies {
+        let variable = unusable.variable;
+        tracing::warn!(variable, "not an HTTP proxy; it is not used");
+    }
+    let Some(problem) = &settings.keys.problem else {
+        return Ok(());
+    };
+    let hint = "store it again with `fastness login`, or remove it with `fastness logout`";
+    Err(Failure::new(problem.clone()).hint(hint).into())
+}
+
+/// Whether `fastness login` has stored a key.
+struct StoredKeys {
+    /// Whether a model was chosen that can answer.
+    is_ready: bool,
+    config_dir: Option<PathBuf>,
+}
+
+impl StoredKeys {
+    fn of(settings: &Settings, choice: &llm::Choice) -> Self {
+        Self {
+            is_ready: !choice.is_fallback,
+            config_dir: settings.operator.config_dir.clone(),
+        }
+    }
+}
+
+impl ModelLogin for StoredKeys {
+    fn state(&self) -> LoginState {
+        if self.is_ready {
+            return LoginState::Ready;
+        }
+        let mut providers = KeyProvider::ALL.into_iter();
+        let is_stored = self.config_dir.as_ref().is_some_and(|config_dir| {
+            providers.any(|provider| matches!(keys::read(config_dir, provider), Ok(Some(_))))
+        });
+        match is_stored {
+            true => LoginState::StoredSinceStart,
+            false => LoginState::Missing,
+        }
+    }
+}
+
+/// What neither tools nor commands see: the data directory and stored keys.
+fn hidden(settings: &Settings, data_dir: &Path) -> Vec<PathBuf> {
+    let config_dir = settings.operator.config_dir.as_deref();
+    let stored = config_dir.map(keys::directory);
+    [data_dir.to_owned()].into_iter().chain(stored).collect()
+}
+
 /// The directory beneath which guests work, held from now on.
 fn guests_base(cwd: &Path) -> Option<Arc<RootBase>> {
     let opened = RootBase::open(cwd);
@@ -119,8 +175,10 @@ fn guests_base(cwd: &Path) -> Option<Arc<RootBase>> {
 }
 
 /// Where sessions get their tool servers from, with the logins that are kept in `data_dir`.
-pub(crate) fn servers(guard: Guard, data_dir: &Path, settings: &Settings) -> Servers {
-    let servers = Servers::new(guard).with_logins(data_dir.join("mcp-logins"));
+pub(crate) fn servers(network: &Network, data_dir: &Path, settings: &Settings) -> Servers {
+    let servers = Servers::new(network.guard.clone());
+    let servers = servers.with_trusted_guard(network.trusted_guard.clone());
+    let servers = servers.with_logins(data_dir.join("mcp-logins"));
     let servers = servers.with_grace(settings.limits.mcp_grace);
     servers.with_caches(settings.environment.caches())
 }
@@ -145,7 +203,10 @@ pub(crate) fn place(settings: &Settings, cwd: &Path) -> Place {
         cwd: cwd.to_owned().into(),
         is_local: true,
         operator: Arc::new(settings.operator.clone()),
-        hidden: data_dir.into_iter().collect(),
+        hidden: hidden(
+            settings,
+            &data_dir.unwrap_or_else(|_| settings.data_dir.clone()),
+        ),
         agent: None,
     }
 }

@@ -44,7 +44,7 @@ fn guard(args: &FetchArgs, settings: &Settings) -> anyhow::Result<Guard> {
     for (host, addresses) in &args.resolve {
         resolver = resolver.answer(host, addresses.clone());
     }
-    let guard = web::guard(policy, resolver)?;
+    let guard = web::guard(policy, resolver, settings)?;
     guard.build().context("TLS could not be set up")
 }
 

@@ -10,7 +10,9 @@ mod doctor;
 mod engine;
 mod fetch;
 mod init;
+mod keys;
 mod logging;
+mod login;
 mod manual;
 mod open;
 mod reach;
@@ -114,6 +116,8 @@ fn workers(command: &Command) -> usize {
         | Command::Doctor(_)
         | Command::Fetch(_)
         | Command::Init(_)
+        | Command::Login(_)
+        | Command::Logout(_)
         | Command::Man(_)
         | Command::Mcp(_)
         | Command::Open(_)
@@ -136,6 +140,8 @@ async fn dispatch(cli: &Cli, settings: &Settings) -> anyhow::Result<ExitCode> {
         // Answered before there were settings.
         Command::Completions(_) | Command::Man(_) => Ok(ExitCode::SUCCESS),
         Command::Init(args) => init::run(args, settings),
+        Command::Login(args) => login::run(args, settings),
+        Command::Logout(args) => login::log_out(args, settings),
         Command::Chat(args) => chat::run(args, settings).await,
         Command::Serve(args) => serve::run(args, settings).await,
         Command::Fetch(args) => fetch::run(args, settings).await,

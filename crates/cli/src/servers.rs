@@ -92,8 +92,8 @@ fn found(settings: &Settings) -> anyhow::Result<Project> {
 
 /// Where servers come from, with the logins of the person at this machine.
 fn servers(settings: &Settings) -> anyhow::Result<Servers> {
-    let (_, guard) = web::web(settings, &[])?;
-    Ok(engine::servers(guard, &settings.data_dir, settings))
+    let network = web::network(settings, &[])?;
+    Ok(engine::servers(&network, &settings.data_dir, settings))
 }
 
 /// Starts `named` as a session would.

@@ -30,6 +30,7 @@ use crate::render::{Failure, hint_of};
 
 use file::ConfigFile;
 pub(crate) use listening::TlsFiles;
+pub(crate) use models::KeyReport;
 pub(crate) use network::NetworkSettings;
 
 /// The process's surroundings.
@@ -70,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: SandboxSettings,
     /// What is set for every session.
     pub(crate) operator: Operator,
+    /// Where API keys come from.
+    pub(crate) keys: KeyReport,
     /// What could not be used, for `doctor`; every other command ends with the first of them.
     pub(crate) problems: Vec<Problem>,
 }
@@ -225,6 +228,8 @@ impl Settings {
         };
         let listening = listening::resolve(&cli.command, &environment)?;
         let data_dir = data_dir(common.data_dir.as_deref(), &environment)?;
+        let network = network::resolve(&environment, file)?;
+        let keys = models::keys(&environment);
         Ok(Self {
             operator: Operator {
                 is_model_named: common.model.is_some()
@@ -236,7 +241,15 @@ impl Settings {
             cwd,
             is_cwd_given: common.cwd.is_some(),
             model_flag: common.model.clone(),
-            model: models::resolve(common.model.as_deref(), &environment, file, &limits)?,
+            model: models::resolve(
+                common.model.as_deref(),
+                &environment,
+                file,
+                &limits,
+                &network,
+                &keys,
+            )?,
+            keys: keys.report,
             limits,
             is_greeting: is_greeting(&environment)?,
             log: log(&cli.command, &environment)?,
@@ -244,7 +257,7 @@ impl Settings {
             unix: listening.unix,
             tls: listening.tls,
             server: cli.command.server().cloned().unwrap_or_default(),
-            network: network::resolve(&environment, file)?,
+            network,
             sandbox: sandbox::resolve(&environment, file)?,
             environment,
             problems: Vec::new(),
@@ -273,23 +286,16 @@ impl Settings {
         }
     }
 
-    /// Whom to believe when the server speaks TLS: the public authorities, and those of `--ca-file`,
-    /// else of `FASTNESS_CA_FILE`, else of `SSL_CERT_FILE`, which other programs read too and which
-    /// often names a file that is not there.
+    /// Which certificates to trust when the server speaks TLS: those of all connections, and those of
+    /// `--ca-file`, else of `FASTNESS_CA_FILE`.
     ///
     /// # Errors
-    /// If a file holds no certificate.
-    pub(crate) fn trust(&self) -> Result<client::Trust, client::TrustError> {
-        let absolute = |path: &Path| self.environment.current_dir.join(path);
-        let set = |name| self.environment.value(name).map(Path::new);
-        let named = self.server.ca_file.as_deref().or(set("FASTNESS_CA_FILE"));
-        let shared = set("SSL_CERT_FILE")
-            .map(absolute)
-            .filter(|path| path.is_file());
-        match named.map(absolute).or(shared) {
-            Some(path) => client::Trust::public_and(&path),
-            None => client::Trust::public(),
-        }
+    /// If that file holds no certificate.
+    pub(crate) fn trust(&self) -> Result<client::Trust, egress::RootsError> {
+        let set = self.environment.value("FASTNESS_CA_FILE").map(Path::new);
+        let named = self.server.ca_file.as_deref().or(set);
+        let named = named.map(|path| self.environment.current_dir.join(path));
+        client::Trust::new(self.network.roots_with(named))
     }
 }
 
@@ -397,6 +403,8 @@ fn log(command: &Command, environment: &Environment) -> anyhow::Result<LevelFilt
         | Command::Doctor(_)
         | Command::Fetch(_)
         | Command::Init(_)
+        | Command::Login(_)
+        | Command::Logout(_)
         | Command::Man(_)
         | Command::Mcp(_)
         | Command::Open(_)
@@ -416,6 +424,8 @@ fn store(command: &Command, environment: &Environment) -> anyhow::Result<Store> 
         | Command::Doctor(_)
         | Command::Fetch(_)
         | Command::Init(_)
+        | Command::Login(_)
+        | Command::Logout(_)
         | Command::Man(_)
         | Command::Mcp(_)
         | Command::Open(_)

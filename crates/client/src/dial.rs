@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use egress::{Roots, RootsError};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
@@ -20,73 +19,39 @@ pub(crate) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Bytes for S {}
 
-/// Which certificates are believed: the public authorities, and those that the person named.
-#[derive(Clone)]
+/// Which certificates are trusted. The TLS configuration is made when it is first needed.
+#[derive(Clone, Default)]
 pub struct Trust {
-    config: Arc<ClientConfig>,
-}
-
-/// Why certificates cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TrustError {
-    /// The file holds none.
-    #[error("{} holds no certificate in PEM form", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// TLS cannot be set up with them.
-    #[error("TLS cannot be set up: {0}")]
-    Unusable(#[from] rustls::Error),
+    roots: Roots,
+    config: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
 impl Trust {
-    /// The public authorities, which are built in.
+    /// Trusts `roots`.
     ///
     /// # Errors
-    /// If TLS cannot be set up at all.
-    pub fn public() -> Result<Self, TrustError> {
-        static PUBLIC: OnceLock<Trust> = OnceLock::new();
-        if let Some(public) = PUBLIC.get() {
-            return Ok(public.clone());
-        }
-        let public = Self::with(RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        })?;
-        Ok(PUBLIC.get_or_init(|| public).clone())
+    /// If a file that a setting names holds no certificate.
+    pub fn new(roots: Roots) -> Result<Self, RootsError> {
+        roots.check()?;
+        Ok(Self {
+            roots,
+            config: Arc::default(),
+        })
     }
 
-    /// The public authorities and the certificates in a file, in PEM form.
-    ///
-    /// # Errors
-    /// If there is no certificate in it that can be used.
-    pub fn public_and(path: &Path) -> Result<Self, TrustError> {
-        let no_certificate = || TrustError::NoCertificate {
-            path: path.to_owned(),
-        };
-        let found: Result<Vec<_>, _> =
-            CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-        let found = found.map_err(|_| no_certificate())?;
-        let mut roots = RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        };
-        let (added, _) = roots.add_parsable_certificates(found);
-        match added {
-            0 => Err(no_certificate()),
-            _ => Self::with(roots),
+    fn config(&self) -> io::Result<Arc<ClientConfig>> {
+        if let Some(config) = self.config.get() {
+            return Ok(Arc::clone(config));
         }
-    }
-
-    fn with(roots: RootCertStore) -> Result<Self, TrustError> {
+        let roots = self.roots.load().map_err(io::Error::other)?.store();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self {
-            config: Arc::new(config),
-        })
+        Ok(Arc::clone(self.config.get_or_init(|| Arc::new(config))))
     }
 }
 
@@ -119,7 +84,7 @@ pub(crate) async fn dial(
                 url: address.url(),
                 problem: "its host has no name that a certificate could hold",
             })?;
-            let connector = TlsConnector::from(Arc::clone(&trust.config));
+            let connector = TlsConnector::from(trust.config().map_err(unreachable)?);
             let stream = connector.connect(name, stream).await;
             Ok(Box::new(stream.map_err(|cause| shaken(address, &cause))?))
         }

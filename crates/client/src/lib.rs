@@ -52,7 +52,7 @@ mod writer;
 
 pub use bridge::{Line, bridge};
 pub use client::{AgentInfo, Attached, Client, ClientSettings, SessionPage, SessionSummary};
-pub use dial::{Trust, TrustError};
+pub use dial::Trust;
 pub use error::{ClientError, TransportError};
 pub use lasting::{Dialer, LinkState};
 pub use prompt::{Ask, PromptEnd, PromptEvent, PromptStream};

@@ -82,7 +82,7 @@ impl Transport {
     ///   does not let one through
     /// * `unix:PATH`: a WebSocket over a socket of this machine, where no token is needed
     ///
-    /// With TLS, certificates of the public authorities are believed; see [`Transport::open_with`].
+    /// With TLS, the public certificate authorities are trusted; see [`Transport::open_with`].
     ///
     /// # Errors
     /// If the address is not usable, nobody answers there, or the server refuses.
@@ -91,11 +91,7 @@ impl Transport {
         token: Option<&str>,
         limits: &Limits,
     ) -> Result<Self, TransportError> {
-        let trust = Trust::public().map_err(|error| TransportError::Untrusted {
-            url: url.to_owned(),
-            cause: error.to_string(),
-        })?;
-        Self::open_with(url, token, &trust, limits).await
+        Self::open_with(url, token, &Trust::default(), limits).await
     }
 
     /// The same, believing the certificates that `trust` names.

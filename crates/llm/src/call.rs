@@ -21,7 +21,7 @@ use crate::deadline::{Deadlines, Progress};
 use crate::dialect::{Asked, Ending, Extra, Extras, Frames, Framing, Reply, Stage};
 use crate::error::ModelError;
 use crate::hosted::Endpoint;
-use crate::http::{self, Answer};
+use crate::http::{self, Answer, Broken, PROXY_LOGIN_WANTED};
 use crate::known;
 use crate::memory::SharedMemory;
 use crate::model::{Chunk, ModelRequest};
@@ -257,10 +257,23 @@ async fn try_once(
         error,
         next: Next::Again(None),
     };
-    let Ok(mut answer) = endpoint.http.send(request).await else {
-        return Err(lost(ModelError::Unreachable { tries }));
+    let final_error = |error| Refused {
+        error,
+        next: Next::Nothing,
     };
+    let mut answer = endpoint
+        .http
+        .send(request)
+        .await
+        .map_err(|broken| match broken {
+            Broken::Unreachable | Broken::Lost => lost(ModelError::Unreachable { tries }),
+            Broken::ProxyLogin => final_error(ModelError::ProxyLogin),
+            Broken::Untrusted => final_error(ModelError::Untrusted),
+        })?;
     let status = answer.status();
+    if status == PROXY_LOGIN_WANTED {
+        return Err(final_error(ModelError::ProxyLogin));
+    }
     if (200..300).contains(&status) && is_stream(&answer, endpoint.dialect.framing()) {
         let first = answer.piece().await.map_err(|_| lost(ModelError::Cut))?;
         return Ok((answer, first));

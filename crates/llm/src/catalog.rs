@@ -122,14 +122,14 @@ impl Catalog for Models {
     fn options(&self) -> Vec<ModelOption> {
         let own = self.own.label().to_owned();
         let mut specs = vec![own];
-        if self.sources.has_anthropic() {
+        if self.sources.anthropic_key().is_some() {
             specs.extend(
                 ANTHROPIC_OFFERED
                     .iter()
                     .map(|name| format!("anthropic:{name}")),
             );
         }
-        if self.sources.has_openai() && self.sources.is_at_openai() {
+        if self.sources.openai_key().is_some() && self.sources.is_at_openai() {
             specs.extend(OPENAI_OFFERED.iter().map(|name| format!("openai:{name}")));
         }
         let at_ollama = self.at_ollama.lock();

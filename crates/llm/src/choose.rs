@@ -1,9 +1,9 @@
 //! Which model answers: what was asked for, else a key, else a local server, else `offline`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::Limits;
+use egress::{Proxies, Roots, RootsError};
 
 use crate::catalog::Models;
 use crate::known::{ANTHROPIC_OFFERED, OPENAI_OFFERED};
@@ -11,7 +11,7 @@ use crate::model::Provider;
 use crate::probe::{self, LocalServer};
 use crate::providers::offline::OfflineProvider;
 use crate::providers::script::ScriptError;
-use crate::secret::Secret;
+use crate::secret::Key;
 use crate::sources::Sources;
 
 /// What the program was told about models. An empty text counts as not set.
@@ -21,20 +21,22 @@ pub struct ModelSettings {
     pub spec: Option<String>,
     /// Where it was asked for, in words: `--model`, a variable, or a file.
     pub spec_from: Option<String>,
-    /// `ANTHROPIC_API_KEY`.
-    pub anthropic_key: Option<Secret>,
+    /// The key for Anthropic.
+    pub anthropic_key: Option<Key>,
     /// `ANTHROPIC_BASE_URL`.
     pub anthropic_base: Option<String>,
-    /// `OPENAI_API_KEY`.
-    pub openai_key: Option<Secret>,
+    /// The key for OpenAI, or a server that is like it.
+    pub openai_key: Option<Key>,
     /// `OPENAI_BASE_URL`, with or without `/v1`.
     pub openai_base: Option<String>,
     /// `OLLAMA_HOST`, as Ollama itself takes it.
     pub ollama_host: Option<String>,
     /// Tokens that fit into one call, for models of which that is not known or set otherwise.
     pub context_window: Option<u64>,
-    /// Certificate authorities to trust besides the public ones, in PEM.
-    pub ca_file: Option<PathBuf>,
+    /// Which certificates are trusted.
+    pub roots: Roots,
+    /// Which proxy is used.
+    pub proxies: Proxies,
     /// Deadlines.
     pub limits: Limits,
 }
@@ -46,6 +48,8 @@ pub struct Choice {
     pub provider: Arc<dyn Provider>,
     /// A short clause for people, such as `OPENAI_API_KEY is set`.
     pub why: String,
+    /// Whether nothing was set and nothing was found, so that the embedded assistant answers.
+    pub is_fallback: bool,
     /// The models that this process can switch to.
     pub models: Arc<Models>,
 }
@@ -63,7 +67,9 @@ pub enum ChooseError {
         spec: String,
     },
     /// Nothing says where to send requests.
-    #[error("{form} needs {key}, or {base} for a server that wants no key")]
+    #[error(
+        "{form} needs {key} or `fastness login {form}`, or {base} for a server that wants no key"
+    )]
     NoKey {
         /// The part before the colon.
         form: &'static str,
@@ -88,11 +94,8 @@ pub enum ChooseError {
         variable: &'static str,
     },
     /// There are no certificates to trust in the file for them.
-    #[error("{file} holds no certificates in PEM that can be read")]
-    Authorities {
-        /// The file.
-        file: String,
-    },
+    #[error(transparent)]
+    Authorities(#[from] RootsError),
     /// Somebody who may only choose from the list chose something else.
     #[error("this model is not on offer here")]
     NotOffered,
@@ -118,57 +121,56 @@ async fn choose_among(
     local_servers: &[LocalServer],
 ) -> Result<Choice, ChooseError> {
     let sources = Sources::new(settings)?;
-    let (provider, why) = first_of(&sources, local_servers).await?;
+    let found = first_of(&sources, local_servers).await?;
+    let is_fallback = found.is_none();
+    let (provider, why) = found.unwrap_or_else(|| {
+        let why = "no Anthropic or OpenAI key and no local model server found";
+        (Arc::new(OfflineProvider), why.to_owned())
+    });
     let models = Arc::new(Models::new(sources, Arc::clone(&provider)));
     Ok(Choice {
         provider,
         why,
+        is_fallback,
         models,
     })
 }
 
-/// The first of what there is, and why.
+/// The first of what there is, and why; `None` if there is nothing.
 async fn first_of(
     sources: &Sources,
     local_servers: &[LocalServer],
-) -> Result<(Arc<dyn Provider>, String), ChooseError> {
+) -> Result<Option<(Arc<dyn Provider>, String)>, ChooseError> {
     if let Some(spec) = sources.spec() {
         let why = match sources.spec_from() {
             Some(place) => format!("set by {place}"),
             None => "it was asked for".to_owned(),
         };
-        return Ok((sources.by_spec(spec)?, why));
+        return Ok(Some((sources.by_spec(spec)?, why)));
     }
     let keys = [
+        (sources.anthropic_key(), "anthropic", ANTHROPIC_OFFERED),
         (
-            sources.has_anthropic(),
-            "ANTHROPIC_API_KEY",
-            "anthropic",
-            ANTHROPIC_OFFERED,
-        ),
-        (
-            sources.has_openai() && sources.is_at_openai(),
-            "OPENAI_API_KEY",
+            sources.openai_key().filter(|_| sources.is_at_openai()),
             "openai",
             OPENAI_OFFERED,
         ),
     ];
-    for (is_set, key, form, offered) in keys {
-        if let Some(name) = offered.first().filter(|_| is_set) {
+    for (key, form, offered) in keys {
+        if let (Some(key), Some(name)) = (key, offered.first()) {
             let provider = sources.by_spec(&format!("{form}:{name}"))?;
-            return Ok((provider, format!("{key} is set")));
+            return Ok(Some((provider, key.source.clone())));
         }
     }
     if !sources.is_at_openai() {
         let why = "it is the first that OPENAI_BASE_URL lists";
-        return Ok((sources.first_listed().await?, why.to_owned()));
+        return Ok(Some((sources.first_listed().await?, why.to_owned())));
     }
     if let Some(found) = probe::first(local_servers, &sources.ollama()).await {
         let why = format!("{} answers on this machine", found.server);
-        return Ok((sources.local(&found)?, why));
+        return Ok(Some((sources.local(&found)?, why)));
     }
-    let why = "no Anthropic or OpenAI key and no local model server found";
-    Ok((Arc::new(OfflineProvider), why.to_owned()))
+    Ok(None)
 }
 
 #[cfg(test)]

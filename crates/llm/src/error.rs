@@ -38,6 +38,14 @@ pub enum ModelError {
         /// How often it was tried.
         tries: u32,
     },
+    /// The proxy wants a user name and password, or others than those that were sent.
+    #[error(
+        "the proxy refused the connection to the model: its user name or password is missing or wrong"
+    )]
+    ProxyLogin,
+    /// The certificate of the model's server is not signed by a trusted authority, or not for its name.
+    #[error("the certificate of the model's server is not trusted")]
+    Untrusted,
     /// The answer ended before it was complete.
     #[error("the model's answer broke off before its end")]
     Cut,
@@ -85,6 +93,8 @@ impl ModelError {
             other @ (Self::Timeout { .. }
             | Self::ContextTooLong
             | Self::Unreachable { .. }
+            | Self::ProxyLogin
+            | Self::Untrusted
             | Self::Cut
             | Self::Empty
             | Self::Unusable { .. }) => other,
@@ -99,6 +109,8 @@ impl ModelError {
             Self::Failed { .. }
             | Self::ContextTooLong
             | Self::Unreachable { .. }
+            | Self::ProxyLogin
+            | Self::Untrusted
             | Self::Cut
             | Self::Empty
             | Self::Unusable { .. } => FailureKind::ModelError,
@@ -111,7 +123,7 @@ impl ModelError {
     fn may_pass(&self) -> bool {
         match self {
             Self::Failed { status, .. } => status.is_none_or(retry::may_help),
-            Self::ContextTooLong => false,
+            Self::ContextTooLong | Self::ProxyLogin | Self::Untrusted => false,
             Self::Timeout { .. }
             | Self::Unreachable { .. }
             | Self::Cut

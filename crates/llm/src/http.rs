@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::Limits;
 use domain::limits::MODEL_LIST_BYTES_MAX;
+use egress::{Proxies, Roots};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Method, Request, Response, Url};
-use rustls::pki_types::CertificateDer;
+use reqwest::{Client, Method, Proxy, Request, Response, Url};
 use serde_json::Value;
 
 use crate::secret::Secret;
@@ -31,11 +31,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Characters of the shortest key that is hidden in texts; the keys of all providers are longer.
 const KEY_CHARS_HIDDEN_MIN: usize = 8;
 
+/// 407, which only a proxy answers.
+pub(crate) const PROXY_LOGIN_WANTED: u16 = 407;
+
 /// A client that costs nothing until it is used.
 pub(crate) struct Http {
     connect: Duration,
-    /// Certificate authorities besides the public ones.
-    authorities: Vec<CertificateDer<'static>>,
+    roots: Roots,
+    proxies: Proxies,
     client: OnceLock<Client>,
 }
 
@@ -58,17 +61,24 @@ pub(crate) struct NoClient;
 pub(crate) struct Answer(Response);
 
 /// No answer, or no more of it.
-#[derive(Debug)]
-pub(crate) struct Broken {
-    /// No connection came about.
-    pub(crate) is_unreachable: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The connection did not come about.
+    Unreachable,
+    /// The connection was lost. Another may not be.
+    Lost,
+    /// The proxy wants a user name and password, or others than those that were sent.
+    ProxyLogin,
+    /// The server's certificate is not trusted.
+    Untrusted,
 }
 
 impl Http {
-    pub(crate) fn new(limits: &Limits, authorities: Vec<CertificateDer<'static>>) -> Self {
+    pub(crate) fn new(limits: &Limits, roots: Roots, proxies: Proxies) -> Self {
         Self {
             connect: limits.client_connect,
-            authorities,
+            roots,
+            proxies,
             client: OnceLock::new(),
         }
     }
@@ -77,17 +87,15 @@ impl Http {
     pub(crate) async fn send(&self, request: Request) -> Result<Answer, Broken> {
         let client = self.client().map_err(|error| {
             tracing::error!(%error);
-            Broken {
-                is_unreachable: true,
-            }
+            Broken::Unreachable
         })?;
         match client.execute(request).await {
             Ok(response) => Ok(Answer(response)),
             Err(error) => {
-                let is_unreachable = error.is_connect();
                 // The URL may hold a password; the kind of failure is enough.
-                tracing::debug!(error = %error.without_url(), "model request failed");
-                Err(Broken { is_unreachable })
+                let broken = why(&error);
+                tracing::debug!(error = %error.without_url(), ?broken, "model request failed");
+                Err(broken)
             }
         }
     }
@@ -111,22 +119,20 @@ impl Http {
 
     fn build(&self) -> Option<Client> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut roots = rustls::RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        };
-        let (_, ignored) = roots.add_parsable_certificates(self.authorities.iter().cloned());
-        if ignored > 0 {
-            tracing::warn!(ignored, "certificate authorities that cannot be used");
-        }
+        let roots = self.roots.load().ok()?.store();
         let mut tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .ok()?
             .with_root_certificates(roots)
             .with_no_client_auth();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let proxies = self.proxies.clone();
+        let proxy = Proxy::custom(move |url| proxy_for(&proxies, url));
         Client::builder()
             .tls_backend_preconfigured(tls)
+            // Without the variables that the library would read by itself: ours are read by us.
             .no_proxy()
+            .proxy(proxy)
             .redirect(Policy::none())
             .referer(false)
             .tcp_nodelay(true)
@@ -159,9 +165,7 @@ impl Answer {
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Broken> {
         self.0.chunk().await.map_err(|error| {
             tracing::debug!(error = %error.without_url(), "model answer broke off");
-            Broken {
-                is_unreachable: false,
-            }
+            Broken::Lost
         })
     }
 
@@ -177,6 +181,44 @@ impl Answer {
         }
         String::from_utf8_lossy(&body).into_owned()
     }
+}
+
+/// The URL of the proxy for `url`, with the login that the library sends to it.
+fn proxy_for(proxies: &Proxies, url: &Url) -> Option<Url> {
+    let is_secure = url.scheme() == "https";
+    let port = url.port_or_known_default()?;
+    let named = proxies.proxy_for(is_secure, url.host_str()?, port)?;
+    Some(named.proxy.secret_url().clone())
+}
+
+/// What kind of failure the library reports.
+fn why(error: &reqwest::Error) -> Broken {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        // An I/O error does not count what it holds as its source, and one may hold another.
+        let mut held = error.downcast_ref::<std::io::Error>();
+        while let Some(inner) = held.and_then(std::io::Error::get_ref) {
+            let tls = inner.downcast_ref::<rustls::Error>();
+            if matches!(tls, Some(rustls::Error::InvalidCertificate(_))) {
+                return Broken::Untrusted;
+            }
+            held = inner.downcast_ref::<std::io::Error>();
+        }
+        // The library does not export the type of this error; a test holds its text.
+        if error.to_string().ends_with("proxy authorization required") {
+            return Broken::ProxyLogin;
+        }
+        cause = error.source();
+    }
+    match error.is_connect() {
+        true => Broken::Unreachable,
+        false => Broken::Lost,
+    }
+}
+
+/// A GET without a key, to see whether there is an answer.
+pub(crate) fn get(url: &Url) -> Request {
+    Request::new(Method::GET, url.clone())
 }
 
 /// A request that may carry JSON and wants `accept` back; `None` if the key cannot be in a header.

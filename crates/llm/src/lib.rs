@@ -19,6 +19,7 @@ mod memory;
 pub mod model;
 mod probe;
 mod providers;
+mod reach;
 mod refusal;
 mod retry;
 mod schema;
@@ -34,5 +35,6 @@ pub use model::{
     ToolOutcome, ToolSpec,
 };
 pub use providers::script::ScriptError;
+pub use reach::{ReachError, ReachReport, reach};
 pub use schema::Schema;
-pub use secret::Secret;
+pub use secret::{Key, Secret};

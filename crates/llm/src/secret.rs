@@ -2,6 +2,15 @@
 
 use std::fmt;
 
+/// An API key, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// The key.
+    pub secret: Secret,
+    /// A short clause for people, such as `OPENAI_API_KEY is set`.
+    pub source: String,
+}
+
 /// A key that does not show itself in logs or error messages.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -18,6 +27,15 @@ impl Secret {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Key {
+    fn from(text: T) -> Self {
+        Self {
+            secret: Secret::new(text),
+            source: "a key is set".to_owned(),
+        }
     }
 }
 

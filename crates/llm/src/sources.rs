@@ -1,13 +1,10 @@
 //! What the settings open: a provider for each form of `--model`, all on one HTTP client.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use domain::Limits;
 use domain::limits::MODEL_LIST_WAIT;
 use reqwest::Url;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use tokio::time::timeout;
 
 use crate::catalog::Addresses;
@@ -24,7 +21,7 @@ use crate::providers::ollama::{self, Ollama};
 use crate::providers::openai::OpenAi;
 use crate::providers::openai_chat::OpenAiChat;
 use crate::providers::script::ScriptProvider;
-use crate::secret::Secret;
+use crate::secret::{Key, Secret};
 use crate::window::{Window, Windows};
 
 /// Where Anthropic itself is.
@@ -37,9 +34,9 @@ const OPENAI_BASE: &str = "https://api.openai.com/v1";
 pub(crate) struct Sources {
     spec: Option<String>,
     spec_from: Option<String>,
-    anthropic_key: Option<Secret>,
+    anthropic_key: Option<Key>,
     anthropic_base: Option<String>,
-    openai_key: Option<Secret>,
+    openai_key: Option<Key>,
     openai_base: Option<String>,
     ollama_host: Option<String>,
     context_window: Option<u64>,
@@ -58,11 +55,8 @@ impl Sources {
             let text = text?.trim().to_owned();
             (!text.is_empty()).then_some(text)
         };
-        let key = |key: Option<Secret>| key.filter(|key| !key.is_empty());
-        let authorities = match &settings.ca_file {
-            Some(file) => authorities(file)?,
-            None => Vec::new(),
-        };
+        let key = |key: Option<Key>| key.filter(|key| !key.secret.is_empty());
+        settings.roots.check()?;
         Ok(Self {
             spec: text(settings.spec),
             spec_from: text(settings.spec_from),
@@ -73,7 +67,11 @@ impl Sources {
             ollama_host: text(settings.ollama_host),
             context_window: settings.context_window,
             windows: Arc::default(),
-            http: Arc::new(Http::new(&settings.limits, authorities)),
+            http: Arc::new(Http::new(
+                &settings.limits,
+                settings.roots,
+                settings.proxies,
+            )),
             limits: Arc::new(settings.limits),
         })
     }
@@ -106,12 +104,12 @@ impl Sources {
         self.spec_from.as_deref()
     }
 
-    pub(crate) fn has_anthropic(&self) -> bool {
-        self.anthropic_key.is_some()
+    pub(crate) fn anthropic_key(&self) -> Option<&Key> {
+        self.anthropic_key.as_ref()
     }
 
-    pub(crate) fn has_openai(&self) -> bool {
-        self.openai_key.is_some()
+    pub(crate) fn openai_key(&self) -> Option<&Key> {
+        self.openai_key.as_ref()
     }
 
     /// Whether requests for `openai:` models go to OpenAI itself; a server elsewhere has models of its own.
@@ -125,6 +123,24 @@ impl Sources {
         let host = host.split(':').next().unwrap_or_default();
         let host = host.to_ascii_lowercase();
         host == "openai.com" || host.ends_with(".openai.com")
+    }
+
+    /// Where the server of the models of `form` is, and which variable says so; `None` for a form
+    /// without one.
+    pub(crate) fn base(&self, form: &str) -> Option<(String, &'static str)> {
+        let anthropic = || self.anthropic_base.as_deref().unwrap_or(ANTHROPIC_BASE);
+        let openai = || self.openai_base.as_deref().unwrap_or(OPENAI_BASE);
+        Some(match form {
+            "anthropic" => (anthropic().to_owned(), "ANTHROPIC_BASE_URL"),
+            "openai" | "openai-chat" => (openai().to_owned(), "OPENAI_BASE_URL"),
+            "ollama" => (self.ollama(), "OLLAMA_HOST"),
+            _ => return None,
+        })
+    }
+
+    /// The client that all providers share.
+    pub(crate) fn http(&self) -> &Http {
+        &self.http
     }
 
     /// The provider of the model `spec`.
@@ -166,7 +182,7 @@ impl Sources {
         let url = url.ok_or(ChooseError::NotABase {
             variable: "ANTHROPIC_BASE_URL",
         })?;
-        let login = self.anthropic_key.clone();
+        let login = secret(self.anthropic_key.as_ref());
         let login = login.map_or(Login::Nobody, Login::ApiKey);
         Ok(hosted(label, self.place(url, login, name), Anthropic))
     }
@@ -190,7 +206,7 @@ impl Sources {
         let url = http::versioned(base, path).ok_or(ChooseError::NotABase {
             variable: "OPENAI_BASE_URL",
         })?;
-        let login = Login::bearer(self.openai_key.clone());
+        let login = Login::bearer(secret(self.openai_key.as_ref()));
         Ok(hosted(label, self.place(url, login, name), dialect))
     }
 
@@ -199,7 +215,7 @@ impl Sources {
         let variable = "OPENAI_BASE_URL";
         let base = self.openai_base.as_deref().unwrap_or(OPENAI_BASE);
         let url = http::versioned(base, &["models"]).ok_or(ChooseError::NotABase { variable })?;
-        let login = Login::bearer(self.openai_key.clone());
+        let login = Login::bearer(secret(self.openai_key.as_ref()));
         let list = timeout(MODEL_LIST_WAIT, self.http.json(&url, &login)).await;
         let list = list.ok().flatten();
         let name = list.and_then(|list| probe::first_listed(&list));
@@ -255,16 +271,6 @@ fn hosted(label: String, place: Place, dialect: impl Dialect + 'static) -> Arc<d
     Arc::new(Hosted::new(label, place, dialect))
 }
 
-/// The certificates in a PEM file.
-fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, ChooseError> {
-    let unusable = || ChooseError::Authorities {
-        file: file.display().to_string(),
-    };
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|_| unusable())?;
-    let certificates: Result<Vec<_>, _> = certificates.collect();
-    let certificates = certificates.map_err(|_| unusable())?;
-    if certificates.is_empty() {
-        return Err(unusable());
-    }
-    Ok(certificates)
+fn secret(key: Option<&Key>) -> Option<Secret> {
+    key.map(|key| key.secret.clone())
 }

@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::hosted::Endpoint;
-use crate::http;
+use crate::http::{self, Broken};
 
 /// What a server said, once it was asked; `None` if it does not say.
 type Answered = Arc<OnceCell<Option<u64>>>;
@@ -143,7 +143,7 @@ async fn ask(endpoint: &Endpoint) -> Result<Option<u64>, Unreachable> {
         };
         let answer = match endpoint.http.send(request).await {
             Ok(answer) if (200..300).contains(&answer.status()) => answer,
-            Err(broken) if broken.is_unreachable => return Err(Unreachable),
+            Err(Broken::Unreachable) => return Err(Unreachable),
             Ok(_) | Err(_) => continue,
         };
         let body = answer.text(MODEL_LIST_BYTES_MAX).await;

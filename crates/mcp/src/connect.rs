@@ -34,7 +34,10 @@ const FINDINGS_MAX: usize = 1_024;
 /// Where sessions get their tool servers from. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers {
-    pub(crate) guard: Guard,
+    /// For addresses that a guest names.
+    guard: Guard,
+    /// For servers that the user or the operator names, and for logins to them.
+    pub(crate) trusted_guard: Guard,
     pub(crate) logins: Option<Logins>,
     /// How long a session's first turn waits for those that it does not need.
     pub(crate) grace: Duration,
@@ -48,11 +51,22 @@ impl Servers {
     #[must_use]
     pub fn new(guard: Guard) -> Self {
         Self {
+            trusted_guard: guard.clone(),
             guard,
             logins: None,
             grace: MCP_GRACE,
             caches: None,
             findings: Findings::default(),
+        }
+    }
+
+    /// The same, where servers that the user or the operator names are reached through `guard`, which
+    /// may use another proxy.
+    #[must_use]
+    pub fn with_trusted_guard(self, guard: Guard) -> Self {
+        Self {
+            trusted_guard: guard,
+            ..self
         }
     }
 
@@ -172,7 +186,10 @@ impl Connector {
             }
             ServerWay::Url(at) => {
                 let account = self.account.clone();
-                let guard = &self.servers.guard;
+                let guard = match named_by.is_trusted() {
+                    true => &self.servers.trusted_guard,
+                    false => &self.servers.guard,
+                };
                 let door = Door::new(guard, at, named_by.is_trusted(), account)?;
                 self.to_url(at, door).await?
             }

@@ -59,7 +59,7 @@ impl Servers {
             NamedBy::LocalClient | NamedBy::Guest => server.place(),
         };
         let hint = format!("run `fastness mcp login {called}`");
-        let web = Web::new(self.guard.clone(), target);
+        let web = Web::new(self.trusted_guard.clone(), target);
         let logins = (logins.clone(), OWNER);
         Some(Account::new(web, logins, at.client.clone(), hint))
     }

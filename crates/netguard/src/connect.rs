@@ -5,8 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use egress::Proxy;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use http::HeaderValue;
 use rustls::pki_types::{DnsName, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{sleep, timeout};
@@ -16,21 +18,37 @@ use crate::error::{FetchError, Phase};
 use crate::guard::Parts;
 use crate::judge::{Admitted, JudgedAddr, Route};
 use crate::limits::ATTEMPT_DELAY;
-use crate::proxy::{self, Proxy};
+use crate::proxy;
 use crate::target::{Host, Target};
 
 /// A connection to an admitted target, ready for HTTP/1.1; with TLS if the target is https.
 pub struct Connection {
     stream: Box<dyn Stream>,
-    /// Whether requests name the whole URL, because a proxy reads them.
-    pub(crate) is_to_proxy: bool,
+    reader: Reader,
+}
+
+/// What reads the requests on a connection.
+enum Reader {
+    /// The server itself, perhaps through a tunnel.
+    Server,
+    /// A proxy, which wants this header if it has a login.
+    Proxy(Option<HeaderValue>),
 }
 
 impl Connection {
     /// Whether requests must name the whole URL, because a proxy reads them.
     #[must_use]
     pub fn names_whole_url(&self) -> bool {
-        self.is_to_proxy
+        matches!(self.reader, Reader::Proxy(_))
+    }
+
+    /// The `Proxy-Authorization` that each request on it must carry, if there is one.
+    #[must_use]
+    pub fn proxy_authorization(&self) -> Option<&HeaderValue> {
+        match &self.reader {
+            Reader::Proxy(authorization) => authorization.as_ref(),
+            Reader::Server => None,
+        }
     }
 }
 
@@ -47,36 +65,57 @@ pub(crate) async fn open(parts: &Parts, admitted: &Admitted) -> Result<Connectio
 
 async fn open_unbounded(parts: &Parts, admitted: &Admitted) -> Result<Connection, FetchError> {
     let target = &admitted.target;
-    let (mut stream, is_proxied) = match &admitted.route {
-        Route::Direct(addresses) => (dial(&*parts.dialer, addresses).await?, false),
-        Route::Proxy => (
-            dial(&*parts.dialer, &proxy_addresses(parts).await?).await?,
-            true,
-        ),
+    let stream = match &admitted.route {
+        Route::Direct(addresses) => {
+            let stream = dial(&*parts.dialer, addresses).await;
+            stream.map_err(FetchError::Connect)?
+        }
+        Route::Proxy(named) => {
+            let proxy = &named.proxy;
+            let authorization = proxy::authorization(proxy)?;
+            let mut stream = dial_proxy(parts, proxy).await?;
+            if !target.is_secure() {
+                let reader = Reader::Proxy(authorization);
+                return Ok(Connection { stream, reader });
+            }
+            proxy::open_tunnel(&mut stream, target, authorization.as_ref()).await?;
+            stream
+        }
     };
-    if !target.is_secure() {
-        return Ok(Connection {
-            stream,
-            is_to_proxy: is_proxied,
-        });
+    let stream = match target.is_secure() {
+        true => secured(parts, server_name(target)?, stream).await?,
+        false => stream,
+    };
+    let reader = Reader::Server;
+    Ok(Connection { stream, reader })
+}
+
+/// A connection to the proxy itself, with TLS if its URL says so.
+async fn dial_proxy(parts: &Parts, proxy: &Proxy) -> Result<Box<dyn Stream>, FetchError> {
+    let addresses = proxy_addresses(parts, proxy).await?;
+    let stream = dial(&*parts.dialer, &addresses).await;
+    let stream = stream
+        .map_err(|cause| FetchError::Proxy(format!("it cannot be reached ({})", cause.kind())))?;
+    if !proxy.is_secure() {
+        return Ok(stream);
     }
-    if is_proxied {
-        proxy::open_tunnel(&mut stream, target).await?;
-    }
-    let name = server_name(target)?;
-    let secured = parts.tls.connect(name, stream).await;
-    Ok(Connection {
-        stream: Box::new(secured.map_err(FetchError::Tls)?),
-        is_to_proxy: false,
-    })
+    let name = proxy::server_name(proxy)?;
+    let stream = secured(parts, name, stream).await;
+    stream.map_err(|_| FetchError::Proxy("its certificate is not trusted".to_owned()))
+}
+
+async fn secured(
+    parts: &Parts,
+    name: ServerName<'static>,
+    stream: Box<dyn Stream>,
+) -> Result<Box<dyn Stream>, FetchError> {
+    let stream = parts.tls.connector()?.connect(name, stream).await;
+    Ok(Box::new(stream.map_err(FetchError::Tls)?))
 }
 
 /// Tries the addresses in order, each with a head start before the next joins; the first that
 /// answers wins and the others are dropped.
-async fn dial(
-    dialer: &dyn Dialer,
-    addresses: &[JudgedAddr],
-) -> Result<Box<dyn Stream>, FetchError> {
+async fn dial(dialer: &dyn Dialer, addresses: &[JudgedAddr]) -> io::Result<Box<dyn Stream>> {
     let mut waiting = addresses.iter().copied();
     let mut attempts = FuturesUnordered::new();
     let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -95,7 +134,7 @@ async fn dial(
                             break;
                         }
                     }
-                    None if is_last => return Err(FetchError::Connect(failure)),
+                    None if is_last => return Err(failure),
                     None => break,
                 },
                 () = sleep(ATTEMPT_DELAY), if !is_last => break,
@@ -105,11 +144,8 @@ async fn dial(
 }
 
 /// Where the operator's proxy is. The operator may put it wherever they like.
-async fn proxy_addresses(parts: &Parts) -> Result<Vec<JudgedAddr>, FetchError> {
-    let Some(Proxy { host, port }) = &parts.policy.proxy else {
-        return Err(FetchError::Proxy("none is set".to_owned()));
-    };
-    let addresses: Vec<IpAddr> = match host {
+async fn proxy_addresses(parts: &Parts, proxy: &Proxy) -> Result<Vec<JudgedAddr>, FetchError> {
+    let addresses: Vec<IpAddr> = match proxy.host() {
         url::Host::Ipv4(ip) => vec![(*ip).into()],
         url::Host::Ipv6(ip) => vec![(*ip).into()],
         url::Host::Domain(name) => {
@@ -118,7 +154,7 @@ async fn proxy_addresses(parts: &Parts) -> Result<Vec<JudgedAddr>, FetchError> {
             found.ok_or_else(|| FetchError::Proxy("its name could not be resolved".to_owned()))?
         }
     };
-    let judged = |ip| JudgedAddr::of_operators_proxy(SocketAddr::new(ip, *port));
+    let judged = |ip| JudgedAddr::of_operators_proxy(SocketAddr::new(ip, proxy.port()));
     Ok(addresses.into_iter().map(judged).collect())
 }
 

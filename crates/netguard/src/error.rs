@@ -28,6 +28,12 @@ pub enum FetchError {
     /// The operator's proxy did not make the connection.
     #[error("the proxy did not connect: {0}")]
     Proxy(String),
+    /// The proxy wants a user name and password, or others than those that were sent.
+    #[error("{}", proxy_login(*.is_sent))]
+    ProxyLogin {
+        /// Whether some were sent.
+        is_sent: bool,
+    },
     /// The certificate or the handshake is wrong.
     #[error("the server could not prove who it is")]
     Tls(#[source] std::io::Error),
@@ -79,6 +85,7 @@ impl FetchError {
             | Self::Busy
             | Self::Connect(_)
             | Self::Proxy(_)
+            | Self::ProxyLogin { .. }
             | Self::Tls(_)
             | Self::Timeout { .. }
             | Self::HeadTooLarge
@@ -97,6 +104,13 @@ impl fmt::Display for Phase {
             Self::Body => "waiting for more of the body",
             Self::Total => "the fetch",
         })
+    }
+}
+
+fn proxy_login(is_sent: bool) -> &'static str {
+    match is_sent {
+        true => "the proxy refused the user name or password that is set for it",
+        false => "the proxy wants a user name and password, and none are set",
     }
 }
 

@@ -51,7 +51,9 @@ pub(crate) async fn start(
     outgoing: Outgoing<'_>,
     limits: &Limits,
 ) -> Result<Incoming, FetchError> {
-    let request = request(&outgoing, connection.is_to_proxy)?;
+    let is_to_proxy = connection.names_whole_url();
+    let has_proxy_login = connection.proxy_authorization().is_some();
+    let request = request(&outgoing, &connection)?;
     let mut builder = http1::Builder::new();
     builder
         .max_headers(limits.head_fields_max)
@@ -68,6 +70,10 @@ pub(crate) async fn start(
     let response = head
         .map_err(|_| FetchError::Timeout { phase, limit })?
         .map_err(failed)?;
+    if is_to_proxy && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+        let is_sent = has_proxy_login;
+        return Err(FetchError::ProxyLogin { is_sent });
+    }
     Ok(Incoming { response, driver })
 }
 
@@ -148,10 +154,10 @@ impl Driver {
 
 fn request(
     outgoing: &Outgoing<'_>,
-    is_to_proxy: bool,
+    connection: &Connection,
 ) -> Result<http::Request<Full<Bytes>>, FetchError> {
     let target = outgoing.target;
-    let uri = if is_to_proxy {
+    let uri = if connection.names_whole_url() {
         target.url().as_str()
     } else {
         target.path_and_query()
@@ -168,6 +174,9 @@ fn request(
     let encodings = HeaderValue::from_static(body::ACCEPTED);
     headers.insert(header::ACCEPT_ENCODING, encodings);
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    if let Some(authorization) = connection.proxy_authorization() {
+        headers.insert(header::PROXY_AUTHORIZATION, authorization.clone());
+    }
     for name in outgoing.headers.keys() {
         headers.remove(name);
         for value in outgoing.headers.get_all(name) {

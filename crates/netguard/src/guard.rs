@@ -1,11 +1,12 @@
 //! The guard: a policy with the resolver, dialer and clock that it uses.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use egress::{NamedProxy, RootSources, Roots, RootsError};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use crate::answer::{Request, Response};
 use crate::clock::{Clock, SystemClock};
@@ -20,7 +21,7 @@ use crate::policy::Policy;
 use crate::refusal::{Refusal, ResolutionFault};
 use crate::resolve::{Resolver, SystemResolver};
 use crate::target::{Host, Target};
-use crate::tls;
+use crate::tls::Tls;
 
 /// The door to the network. Cheap to clone; clones share the limit on parallel fetches.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ pub(crate) struct Parts {
     pub(crate) dialer: Arc<dyn Dialer>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) own: Arc<dyn OwnAddresses>,
-    pub(crate) tls: TlsConnector,
+    pub(crate) tls: Tls,
     pub(crate) user_agent: http::HeaderValue,
 }
 
@@ -48,7 +49,7 @@ pub struct GuardBuilder {
     dialer: Option<Arc<dyn Dialer>>,
     clock: Option<Arc<dyn Clock>>,
     own: Option<Arc<dyn OwnAddresses>>,
-    roots: Vec<CertificateDer<'static>>,
+    roots: Roots,
     user_agent: http::HeaderValue,
 }
 
@@ -56,8 +57,8 @@ impl Guard {
     /// A guard over the system's resolver and sockets.
     ///
     /// # Errors
-    /// If TLS cannot be set up.
-    pub fn new(policy: Policy) -> Result<Self, rustls::Error> {
+    /// If a certificate to trust cannot be used.
+    pub fn new(policy: Policy) -> Result<Self, RootsError> {
         Self::builder(policy).build()
     }
 
@@ -70,7 +71,7 @@ impl Guard {
             dialer: None,
             clock: None,
             own: None,
-            roots: Vec::new(),
+            roots: Roots::default(),
             user_agent: http::HeaderValue::from_static(concat!(
                 "netguard/",
                 env!("CARGO_PKG_VERSION")
@@ -132,25 +133,45 @@ impl Guard {
             now: parts.clock.now(),
         };
         judge.check(&target)?;
-        let route = match target.host() {
-            Host::Literal(ip) => {
+        let proxy = self.proxy_for(&target);
+        let route = match (target.host(), proxy) {
+            (Host::Literal(ip), proxy) => {
                 let judged = judge.literal(&target, *ip)?;
-                match parts.policy.proxy {
-                    Some(_) => Route::Proxy,
-                    None => Route::Direct(vec![judged]),
-                }
+                proxy.map_or_else(|| Route::Direct(vec![judged]), Route::Proxy)
             }
-            Host::Name(_) if parts.policy.proxy.is_some() => Route::Proxy,
-            Host::Name(name) => {
-                let limit = parts.policy.limits.resolve;
-                let answers = timeout(limit, parts.resolver.resolve(name)).await;
-                let answers = answers
-                    .map_err(|_| Refusal::Resolution(ResolutionFault::TooSlow))?
-                    .map_err(|_| Refusal::Resolution(ResolutionFault::Failed))?;
+            (Host::Name(name), Some(proxy)) => {
+                let is_judged = parts.policy.judges_before_proxy && !judge.is_excepted(&target);
+                if is_judged
+                    && let Ok(answers) = self.resolve(name).await
+                    && !answers.is_empty()
+                {
+                    judge.answers(&target, &answers)?;
+                }
+                Route::Proxy(proxy)
+            }
+            (Host::Name(name), None) => {
+                let answers = self.resolve(name).await.map_err(Refusal::Resolution)?;
                 Route::Direct(judge.answers(&target, &answers)?)
             }
         };
         Ok(Admitted { target, route })
+    }
+
+    fn proxy_for(&self, target: &Target) -> Option<Arc<NamedProxy>> {
+        let host = match target.host() {
+            Host::Literal(ip) => ip.to_string(),
+            Host::Name(name) => name.clone(),
+        };
+        let proxies = &self.parts.policy.proxies;
+        let proxy = proxies.proxy_for(target.is_secure(), &host, target.port());
+        proxy.cloned()
+    }
+
+    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, ResolutionFault> {
+        let limit = self.parts.policy.limits.resolve;
+        let answers = timeout(limit, self.parts.resolver.resolve(name)).await;
+        let answers = answers.map_err(|_| ResolutionFault::TooSlow)?;
+        answers.map_err(|_| ResolutionFault::Failed)
     }
 }
 
@@ -186,7 +207,16 @@ impl GuardBuilder {
     /// Trusts one more certificate authority.
     #[must_use]
     pub fn root(mut self, certificate: CertificateDer<'static>) -> Self {
-        self.roots.push(certificate);
+        let mut sources: RootSources = self.roots.sources().clone();
+        sources.certificates.push(certificate);
+        self.roots = Roots::new(sources);
+        self
+    }
+
+    /// Which certificates are trusted [default: those of the system, else the bundled ones].
+    #[must_use]
+    pub fn roots(mut self, roots: Roots) -> Self {
+        self.roots = roots;
         self
     }
 
@@ -201,7 +231,8 @@ impl GuardBuilder {
     ///
     /// # Errors
     /// If a given root is not a certificate.
-    pub fn build(self) -> Result<Guard, rustls::Error> {
+    pub fn build(self) -> Result<Guard, RootsError> {
+        self.roots.check()?;
         let permits = Semaphore::new(self.policy.limits.parallel_max);
         let parts = Parts {
             policy: self.policy,
@@ -213,7 +244,7 @@ impl GuardBuilder {
             own: self
                 .own
                 .unwrap_or_else(|| Arc::new(ProbedAddresses::default())),
-            tls: tls::connector(&self.roots)?,
+            tls: Tls::new(self.roots),
             user_agent: self.user_agent,
         };
         Ok(Guard {

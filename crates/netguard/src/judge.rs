@@ -1,7 +1,10 @@
 //! Rules 2 to 4 over a parsed target: who may be asked for, and the only maker of [`JudgedAddr`].
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use egress::NamedProxy;
 
 use crate::exception::Exception;
 use crate::limits::DIALLED_MAX;
@@ -43,8 +46,8 @@ pub struct Admitted {
 pub(crate) enum Route {
     /// By one of these, in this order.
     Direct(Vec<JudgedAddr>),
-    /// By the operator's proxy, which resolves and judges.
-    Proxy,
+    /// By a proxy of the operator, which resolves and judges.
+    Proxy(Arc<NamedProxy>),
 }
 
 impl Admitted {
@@ -59,7 +62,7 @@ impl Admitted {
     pub fn addresses(&self) -> &[JudgedAddr] {
         match &self.route {
             Route::Direct(addresses) => addresses,
-            Route::Proxy => &[],
+            Route::Proxy(_) => &[],
         }
     }
 }
@@ -149,7 +152,7 @@ impl Judge<'_> {
         }
     }
 
-    fn is_excepted(&self, target: &Target) -> bool {
+    pub(crate) fn is_excepted(&self, target: &Target) -> bool {
         let mut all = self.policy.exceptions.iter().chain(self.exceptions);
         all.any(|entry| entry.covers(target.host(), target.port(), self.now))
     }

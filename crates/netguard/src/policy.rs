@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
+use egress::Proxies;
+
 use crate::exception::Exception;
 use crate::limits::Limits;
-use crate::proxy::Proxy;
 
 /// The settings of a guard. The default opens nothing but public web servers.
 #[derive(Clone, Debug)]
@@ -19,8 +20,13 @@ pub struct Policy {
     pub exceptions: Vec<Exception>,
     /// Where the program that uses the guard listens itself; never reachable through it.
     pub own_listeners: Vec<SocketAddr>,
-    /// A proxy that makes the connections instead, and has to judge addresses then.
-    pub proxy: Option<Proxy>,
+    /// Proxies that make the connections instead, and have to judge addresses then.
+    pub proxies: Proxies,
+    /// Resolves a name here too before a proxy is asked to connect to it, and refuses it if an answer
+    /// is not public. A name that this machine cannot resolve is left to the proxy. For proxies that
+    /// were not set for addresses that others name, such as those of environment variables; hosts
+    /// with an exception are not resolved.
+    pub judges_before_proxy: bool,
     /// What a fetch may cost.
     pub limits: Limits,
 }
@@ -32,7 +38,8 @@ impl Default for Policy {
             allow_private_networks: false,
             exceptions: Vec::new(),
             own_listeners: Vec::new(),
-            proxy: None,
+            proxies: Proxies::default(),
+            judges_before_proxy: false,
             limits: Limits::default(),
         }
     }

@@ -1,25 +1,49 @@
-//! TLS: public authorities built in, more on request, nothing that turns checks off.
+//! TLS: the shared root store, and nothing that turns checks off.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, OnceLock};
 
+use egress::Roots;
+use rustls::ClientConfig;
 use rustls::client::Resumption;
-use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-/// A connector that trusts the public authorities and `roots`.
-///
-/// # Errors
-/// If one of `roots` is not a certificate.
-pub(crate) fn connector(roots: &[CertificateDer<'static>]) -> Result<TlsConnector, rustls::Error> {
-    let mut store = RootCertStore::empty();
-    store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    for root in roots {
-        store.add(root.clone())?;
+use crate::error::FetchError;
+
+/// The TLS configuration of a guard, made when it is first needed: roots take milliseconds to load.
+pub(crate) struct Tls {
+    roots: Roots,
+    connector: OnceLock<TlsConnector>,
+}
+
+impl Tls {
+    /// TLS that trusts `roots`.
+    pub(crate) fn new(roots: Roots) -> Self {
+        Self {
+            roots,
+            connector: OnceLock::new(),
+        }
     }
+
+    /// The connector.
+    ///
+    /// # Errors
+    /// If the roots cannot be used.
+    pub(crate) fn connector(&self) -> Result<&TlsConnector, FetchError> {
+        if let Some(connector) = self.connector.get() {
+            return Ok(connector);
+        }
+        let made = connector(&self.roots).map_err(FetchError::Tls)?;
+        Ok(self.connector.get_or_init(|| made))
+    }
+}
+
+fn connector(roots: &Roots) -> io::Result<TlsConnector> {
+    let store = roots.load().map_err(io::Error::other)?.store();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
         .with_root_certificates(store)
         .with_no_client_auth();
     // HTTP/1.1 only: one connection serves one request to one host, so nothing is ever coalesced.

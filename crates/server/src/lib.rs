@@ -12,6 +12,6 @@ mod slots;
 pub mod transport;
 
 pub use roster::Roster;
-pub use service::Service;
+pub use service::{LoginState, ModelLogin, Service};
 pub use slots::Slots;
 pub use transport::streamable::Remotes;

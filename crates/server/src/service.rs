@@ -30,6 +30,8 @@ pub struct Service {
     pub limits: Limits,
     /// The models that sessions can choose.
     pub catalog: Arc<dyn Catalog>,
+    /// Whether there is a key for a model.
+    pub model_login: Arc<dyn ModelLogin>,
     /// What no session may have as a root.
     pub data_dir: PathBuf,
     /// Beneath this, sessions of named tokens work.
@@ -46,6 +48,30 @@ pub struct Service {
     pub roster: Roster,
     /// The connections, so that the process can wait for them.
     pub connections: TaskTracker,
+}
+
+/// Knows whether the user has stored what a model needs.
+pub trait ModelLogin: Send + Sync {
+    /// How it stands now.
+    fn state(&self) -> LoginState;
+}
+
+/// Whether there is a key for a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginState {
+    /// A model answers, with a key or without needing one.
+    Ready,
+    /// A key was stored since this process began, which does not know it.
+    StoredSinceStart,
+    /// There is none.
+    Missing,
+}
+
+/// A state that does not change.
+impl ModelLogin for LoginState {
+    fn state(&self) -> LoginState {
+        *self
+    }
 }
 
 /// The directories that a client wants a new session in.

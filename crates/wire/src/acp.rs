@@ -39,8 +39,9 @@ pub use question::{
     FormReply, form_reply, is_form, question_choice, question_form, server_form_reply,
 };
 pub use results::{
-    Attached, SessionEntry, empty_result, initialize_result, list_result, load_result,
-    new_session_result, prompt_result, resume_result, rewind_result, set_config_option_result,
+    Attached, LOGIN_METHOD, LoginOffer, SessionEntry, empty_result, initialize_result, list_result,
+    load_result, new_session_result, prompt_result, resume_result, rewind_result,
+    set_config_option_result,
 };
 pub use settings::{AvailableCommand, MODES, Mode, ModelChoice, Settings};
 pub use trace::trace_parent;

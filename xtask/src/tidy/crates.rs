@@ -8,20 +8,21 @@ use crate::tree::Tree;
 /// Who may depend on whom, lowest layer first. Change this table only together with an ADR.
 pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
     ("domain", &[]),
+    ("egress", &[]),
     // Whoever sees something happen may count it, so nearly everyone may use it.
     ("meters", &["domain"]),
     ("wire", &["domain"]),
     ("auth", &["domain"]),
     ("journal", &["domain", "meters"]),
-    ("llm", &["domain", "wire"]),
-    ("netguard", &[]),
+    ("llm", &["domain", "egress", "wire"]),
+    ("netguard", &["egress"]),
     ("tools", &["domain", "wire", "netguard"]),
     // Only the program that puts the parts together knows it: to all others its tools are tools.
     ("mcp", &["domain", "wire", "netguard", "tools"]),
     ("agent", &["domain", "meters", "llm", "tools"]),
     ("session", &["domain", "meters", "auth", "journal", "agent"]),
     ("server", &["domain", "meters", "wire", "auth", "session"]),
-    ("client", &["domain", "wire"]),
+    ("client", &["domain", "egress", "wire"]),
     ("cli", EVERYTHING),
     // For tests only: nobody may use it, so it may use whatever it likes.
     ("testkit", EVERYTHING),
@@ -37,8 +38,8 @@ pub(crate) const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 const EVERYTHING: &[&str] = &[
-    "domain", "meters", "wire", "auth", "journal", "llm", "mcp", "netguard", "tools", "agent",
-    "session", "server", "client",
+    "domain", "egress", "meters", "wire", "auth", "journal", "llm", "mcp", "netguard", "tools",
+    "agent", "session", "server", "client",
 ];
 
 /// Dependencies between our crates run downhill only, as [`MAY_USE`] says.

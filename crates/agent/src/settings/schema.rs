@@ -99,7 +99,7 @@ const KNOWN: &[Known] = &[
     Known {
         table: "network",
         form: Form::One,
-        keys: &["allow", "allow_private_networks", "proxy"],
+        keys: &["allow", "allow_private_networks", "no_proxy", "proxy"],
         trust: Trust::Approval,
     },
     Known {

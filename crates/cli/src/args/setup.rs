@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::{CommonArgs, ServerArgs};
 use crate::init::editor::Editor;
+use crate::keys::KeyProvider;
 
 /// `fastness init`.
 #[derive(Clone, Debug, Default, Args)]
@@ -31,6 +32,24 @@ pub(crate) struct InitArgs {
     /// The editor's file, if it is not in the usual place.
     #[arg(long, value_name = "FILE", requires = "editor")]
     pub(crate) file: Option<PathBuf>,
+}
+
+/// `fastness login`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LoginArgs {
+    /// The provider [default: you are asked].
+    pub(crate) provider: Option<KeyProvider>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// `fastness logout`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LogoutArgs {
+    /// The provider.
+    pub(crate) provider: KeyProvider,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
 }
 
 /// `fastness completions`.

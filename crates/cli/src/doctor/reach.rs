@@ -1,106 +1,77 @@
-//! Whether the model's server can be reached from here. Nothing is asked of it: that could cost.
+//! Whether the model's server answers by the way that a call would take: proxy, TLS, HTTP. The request
+//! has no key and asks for no answer of a model, so it costs nothing.
 
 use std::time::Duration;
 
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use llm::{ReachError, ReachReport};
 
 use super::{Check, State};
 use crate::settings::Settings;
 
-/// How long a server may take to be there: one round trip around the world, a few times.
-const WAIT: Duration = Duration::from_secs(3);
+/// How long a server may take to answer: a few round trips around the world, also through a proxy.
+const WAIT: Duration = Duration::from_secs(5);
 
-/// A line about the server of the model that `label` names, if it has one.
-pub(super) async fn check(label: &str, settings: &Settings) -> Option<Check> {
-    let model = &settings.model;
-    let (provider, _) = label.split_once(':')?;
-    let (base, variable) = match provider {
-        "anthropic" => (
-            model
-                .anthropic_base
-                .as_deref()
-                .unwrap_or("https://api.anthropic.com"),
-            "ANTHROPIC_BASE_URL",
-        ),
-        "openai" => (
-            model
-                .openai_base
-                .as_deref()
-                .unwrap_or("https://api.openai.com"),
-            "OPENAI_BASE_URL",
-        ),
-        "openai-chat" => (model.openai_base.as_deref()?, "OPENAI_BASE_URL"),
-        "ollama" => (
-            model
-                .ollama_host
-                .as_deref()
-                .unwrap_or("http://127.0.0.1:11434"),
-            "OLLAMA_HOST",
-        ),
-        _ => return None,
-    };
-    let check = |state, finding: String| Check::new("model server", state, finding);
-    let place = place(base, provider)?;
-    let proxies = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    if proxies
-        .iter()
-        .any(|name| settings.environment.value(name).is_some())
-    {
-        return Some(check(
-            State::Noted,
-            format!("{place}, by a proxy; not tried"),
-        ));
-    }
-    Some(match timeout(WAIT, TcpStream::connect(&place)).await {
-        Ok(Ok(_)) => check(State::Fine, format!("{place} takes connections")),
-        Ok(Err(error)) => check(State::Broken, format!("{place} is not reached: {error}"))
-            .advice(format!("is it running, and is {variable} right?")),
-        Err(_) => check(State::Broken, format!("{place} does not answer")).advice(format!(
-            "look at the network, and whether {variable} is right"
-        )),
-    })
-}
-
-/// Host and port of a base address.
-fn place(base: &str, provider: &str) -> Option<String> {
-    let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
-    let authority = rest.split(['/', '?', '#']).next()?;
-    let authority = authority.rsplit('@').next()?;
-    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| {
-        !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+/// A line about the server of the model that `label` names, if it has one, and one for each variable
+/// that names a proxy which cannot be used.
+pub(super) async fn checks(label: &str, settings: &Settings) -> Vec<Check> {
+    let unusable = settings.network.unusable_proxies.iter().map(|unusable| {
+        let finding = format!("{} is not an HTTP proxy, and not used", unusable.variable);
+        let advice = "write it as http://host:port; SOCKS is not supported";
+        Check::new("proxy", State::Noted, finding).advice(advice)
     });
-    if has_port {
-        return Some(authority.to_owned());
+    let mut checks: Vec<Check> = unusable.collect();
+    match llm::reach(settings.model.clone(), label, WAIT).await {
+        Ok(report) => checks.extend(report.map(|report| of(&report))),
+        Err(error) => checks.push(Check::new("model server", State::Broken, error.to_string())),
     }
-    let port = match (scheme, provider) {
-        ("https", _) => 443,
-        (_, "ollama") => 11_434,
-        _ => 80,
-    };
-    (!authority.is_empty()).then(|| format!("{authority}:{port}"))
+    checks
 }
 
-#[cfg(test)]
-mod tests {
-    use super::place;
-
-    #[test]
-    fn the_place_of_a_server_is_its_host_and_port() {
-        let places = [
-            (
-                "https://api.anthropic.com",
-                "anthropic",
-                "api.anthropic.com:443",
-            ),
-            ("http://box:8080/v1", "openai", "box:8080"),
-            ("http://name:key@box/v1", "openai", "box:80"),
-            ("http://[::1]/v1", "openai-chat", "[::1]:80"),
-            ("box", "ollama", "box:11434"),
-            ("0.0.0.0:1234", "ollama", "0.0.0.0:1234"),
-        ];
-        for (base, provider, expected) in places {
-            assert_eq!(place(base, provider).as_deref(), Some(expected), "{base}");
+fn of(report: &ReachReport) -> Check {
+    let mut way = Vec::new();
+    if let Some((proxy, source)) = &report.proxy {
+        way.push(format!("through the proxy {proxy} of {source}"));
+    }
+    if let Some(roots) = &report.roots {
+        way.push(format!("trusting {roots}"));
+    }
+    let way = match way.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", way.join(", ")),
+    };
+    let check = |state, what: &str| {
+        let finding = format!("{} {what}{way}", report.server);
+        Check::new("model server", state, finding)
+    };
+    match report.outcome {
+        Ok(status) if report.proxy.is_some() && matches!(status, 502..=504) => {
+            let what = format!("is not reached by the proxy (status {status})");
+            check(State::Broken, &what).advice("ask the operator of the proxy")
         }
+        Ok(_) => check(State::Fine, "answers"),
+        Err(error) => check(State::Broken, &error.to_string()).advice(advice(error, report)),
+    }
+}
+
+fn advice(error: ReachError, report: &ReachReport) -> String {
+    let variable = report.variable;
+    match (error, &report.proxy) {
+        (ReachError::ProxyLogin, Some((_, source))) => {
+            format!(
+                "write the user name and password into {source}: http://USER:PASSWORD@HOST:PORT"
+            )
+        }
+        (ReachError::Untrusted, _) => {
+            "add your company's certificate authority to the system's store, or name it with \
+             SSL_CERT_FILE or `ca_file` under [models]"
+                .to_owned()
+        }
+        (_, Some((_, source))) => {
+            format!("does {source} name the right proxy, and is {variable} right?")
+        }
+        (_, None) => format!(
+            "is it running, and is {variable} right? If the network needs a proxy, set HTTPS_PROXY \
+             or `proxy` under [network]"
+        ),
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn run(url: &str, settings: &Settings) -> anyhow::Result<ExitCo
     let context = settings.environment.value("MCP_CONFORMANCE_CONTEXT");
     let context: Value = context.map_or(Ok(Value::Null), serde_json::from_str)?;
     let (all, server) = (servers(settings)?, server(url, &context));
-    let (_, guard) = web::web(settings, &[])?;
+    let guard = web::network(settings, &[])?.guard;
     // Another scenario's server may have been here.
     all.logout(&server).await?;
     for logins in 0..=LOGINS_MAX {

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use domain::Limits;
-use llm::{Addresses, ModelSettings};
+use llm::{Addresses, Key, ModelSettings};
 
-use super::Environment;
-use super::file::ConfigFile;
+use super::file::{self, ConfigFile};
+use super::{Environment, NetworkSettings};
+use crate::keys::{self, KeyProvider, KeySource};
 use crate::render::Failure;
 
 /// Puts together what was said about models; `flag` is `--model`.
@@ -18,10 +19,11 @@ pub(super) fn resolve(
     environment: &Environment,
     file: &ConfigFile,
     limits: &Limits,
+    network: &NetworkSettings,
+    keys: &ModelKeys,
 ) -> anyhow::Result<ModelSettings> {
     let set = &file.settings().models;
     let addresses = addresses(environment).or(&set.addresses());
-    let key = |name| environment.value(name).map(llm::Secret::new);
     let in_file = || format!("default under [models] in {}", file.path().display());
     let spec = flag.map(|spec| (spec, "--model".to_owned()));
     let spec = spec.or_else(|| {
@@ -33,15 +35,66 @@ pub(super) fn resolve(
     Ok(ModelSettings {
         spec: spec.map(str::to_owned),
         spec_from,
-        anthropic_key: key("ANTHROPIC_API_KEY"),
+        anthropic_key: keys.anthropic.clone(),
         anthropic_base: addresses.anthropic,
-        openai_key: key("OPENAI_API_KEY"),
+        openai_key: keys.openai.clone(),
         openai_base: addresses.openai,
         ollama_host: addresses.ollama,
         context_window: context_window(environment, file)?,
-        ca_file: ca_file(environment, file)?,
+        roots: network.roots_with(ca_file(environment, file)?),
+        proxies: network.proxies.clone(),
         limits: limits.clone(),
     })
+}
+
+/// The API keys that there are.
+#[derive(Default)]
+pub(super) struct ModelKeys {
+    anthropic: Option<Key>,
+    openai: Option<Key>,
+    pub(super) report: KeyReport,
+}
+
+/// Where API keys come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyReport {
+    /// The providers that have a key.
+    pub(crate) found: Vec<(KeyProvider, KeySource)>,
+    /// A stored key that cannot be used; commands that start the engine end with it.
+    pub(crate) problem: Option<String>,
+}
+
+/// The key of each provider: that of its variable, else the stored one.
+pub(super) fn keys(environment: &Environment) -> ModelKeys {
+    let mut all = ModelKeys::default();
+    let config_dir = file::directory(environment);
+    for provider in KeyProvider::ALL {
+        let variable = provider.variable();
+        let found = match (environment.value(variable), &config_dir) {
+            (Some(key), _) => Some((key.to_owned(), KeySource::Variable(variable))),
+            (None, None) => None,
+            (None, Some(config_dir)) => match keys::read(config_dir, provider) {
+                Ok(stored) => stored.map(|(key, path)| (key, KeySource::File(path))),
+                Err(error) => {
+                    all.report.problem = Some(error.to_string());
+                    None
+                }
+            },
+        };
+        let key = found.map(|(key, source)| {
+            let reason = source.reason();
+            all.report.found.push((provider, source));
+            Key {
+                secret: llm::Secret::new(key),
+                source: reason,
+            }
+        });
+        match provider {
+            KeyProvider::Anthropic => all.anthropic = key,
+            KeyProvider::Openai => all.openai = key,
+        }
+    }
+    all
 }
 
 /// Where models are by the environment.
@@ -72,17 +125,11 @@ fn context_window(environment: &Environment, file: &ConfigFile) -> anyhow::Resul
     Ok(Some(tokens.filter(is_usable).ok_or_else(wrong)?))
 }
 
-/// The file of certificate authorities: ours, else that of `SSL_CERT_FILE`, which other programs
-/// read too and which often names a file that is not there.
+/// The file of certificate authorities for models.
 fn ca_file(environment: &Environment, file: &ConfigFile) -> anyhow::Result<Option<PathBuf>> {
     let own = match environment.value("FASTNESS_MODELS_CA_FILE") {
         Some(own) => Some(own),
         None => file.text("models", "ca_file")?,
     };
-    let absolute = |path: &str| environment.current_dir.join(path);
-    if let Some(own) = own {
-        return Ok(Some(absolute(own)));
-    }
-    let shared = environment.value("SSL_CERT_FILE").map(absolute);
-    Ok(shared.filter(|path| path.is_file()))
+    Ok(own.map(|own| environment.current_dir.join(own)))
 }

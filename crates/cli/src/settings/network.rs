@@ -1,8 +1,10 @@
 //! What the operator decided about the network: what is open, through which proxy, who searches.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use netguard::{Exception, Policy, Proxy};
+use egress::{Bypass, Proxies, Proxy, RootSources, Roots, UnusableProxy};
+use netguard::{Exception, Policy};
 use toml::Value;
 use toml::value::{Datetime, Offset};
 use tools::web::{SearchKey, SearchProvider};
@@ -14,8 +16,17 @@ use crate::render::Failure;
 /// What was set about the network.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkSettings {
-    /// For addresses that a model or a user names.
+    /// For addresses that a model or a user names. Its proxy is the setting's, never that of an
+    /// environment variable: a proxy resolves names by itself, out of reach of the guard.
     pub(crate) policy: Policy,
+    /// For addresses that the operator names: models, MCP servers and logins to them.
+    pub(crate) proxies: Proxies,
+    /// Whether these come from environment variables.
+    pub(crate) is_proxy_of_variables: bool,
+    /// Variables that name a proxy which cannot be used.
+    pub(crate) unusable_proxies: Vec<UnusableProxy>,
+    /// Which certificates are trusted.
+    pub(crate) roots: Roots,
     pub(crate) search: Option<SearchSettings>,
 }
 
@@ -37,11 +48,35 @@ pub(super) fn resolve(
     let policy = Policy {
         allow_private_networks: allow_private_networks(environment, file)?,
         exceptions: exceptions(environment, file)?,
-        proxy: proxy(environment, file)?,
         ..Policy::default()
+    };
+    let bypass = bypass(environment, file)?;
+    let chosen = match proxy(environment, file)? {
+        Some(ProxySetting::Direct) => Chosen::default(),
+        Some(ProxySetting::Proxy(proxy, source)) => Chosen {
+            set: Proxies::all(proxy, source, bypass),
+            ..Chosen::default()
+        },
+        None => {
+            let variable = |name: &str| environment.value(name);
+            let (of_variables, unusable) = Proxies::of_variables(variable, bypass);
+            Chosen {
+                of_variables: Some(of_variables).filter(|proxies| !proxies.is_empty()),
+                unusable,
+                ..Chosen::default()
+            }
+        }
+    };
+    let policy = Policy {
+        proxies: chosen.set.clone(),
+        ..policy
     };
     Ok(NetworkSettings {
         policy,
+        is_proxy_of_variables: chosen.of_variables.is_some(),
+        proxies: chosen.of_variables.unwrap_or(chosen.set),
+        unusable_proxies: chosen.unusable,
+        roots: Roots::new(roots(environment)),
         search: search(environment, file)?,
     })
 }
@@ -140,20 +175,86 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap_days + day_of_year - 719_468
 }
 
-fn proxy(environment: &Environment, file: &ConfigFile) -> anyhow::Result<Option<Proxy>> {
+/// What `[network] proxy` says.
+enum ProxySetting {
+    /// `none`: no proxy, whatever the environment says.
+    Direct,
+    /// This one, and where it was set.
+    Proxy(Proxy, &'static str),
+}
+
+/// The proxies that are used.
+#[derive(Default)]
+struct Chosen {
+    /// By the setting.
+    set: Proxies,
+    /// By the usual variables.
+    of_variables: Option<Proxies>,
+    unusable: Vec<UnusableProxy>,
+}
+
+fn proxy(environment: &Environment, file: &ConfigFile) -> anyhow::Result<Option<ProxySetting>> {
     const NAME: &str = "FASTNESS_NETWORK_PROXY";
+    const KEY: &str = "network.proxy";
+    let read = |text: &str, source| match text.trim() {
+        "none" => Ok(ProxySetting::Direct),
+        text => Ok(ProxySetting::Proxy(text.parse()?, source)),
+    };
     if let Some(text) = environment.value(NAME) {
-        let read = text.parse::<Proxy>();
-        let read = read.map_err(|error| Failure::usage(format!("{NAME}: {error}")))?;
+        let read = read(text, NAME);
+        let read =
+            read.map_err(|error: egress::ProxyError| Failure::usage(format!("{NAME}: {error}")))?;
         return Ok(Some(read));
     }
     let Some(text) = file.text("network", "proxy")? else {
         return Ok(None);
     };
-    let read = text.parse::<Proxy>();
-    Ok(Some(read.map_err(|error| {
-        file.wrong(&format!("network.proxy: {error}"))
-    })?))
+    let read = read(text, KEY);
+    Ok(Some(
+        read.map_err(|error| file.wrong(&format!("{KEY}: {error}")))?,
+    ))
+}
+
+/// The hosts that are reached without a proxy: ours, else those of the usual variable.
+fn bypass(environment: &Environment, file: &ConfigFile) -> anyhow::Result<Bypass> {
+    if let Some(text) = environment.value("FASTNESS_NETWORK_NO_PROXY") {
+        return Ok(Bypass::parse(text));
+    }
+    if let Some(value) = file.value("network", "no_proxy") {
+        let wrong = || file.wrong("network.no_proxy is a list of texts, each a host or a network");
+        let entries = value.as_array().ok_or_else(wrong)?;
+        let entries: Option<Vec<&str>> = entries.iter().map(Value::as_str).collect();
+        return Ok(Bypass::parse(&entries.ok_or_else(wrong)?.join(",")));
+    }
+    let shared = environment.value("no_proxy");
+    let shared = shared.or_else(|| environment.value("NO_PROXY"));
+    Ok(Bypass::parse(shared.unwrap_or_default()))
+}
+
+/// `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+fn roots(environment: &Environment) -> RootSources {
+    let absolute = |path: PathBuf| environment.beside(&path);
+    let file = environment.value("SSL_CERT_FILE").map(PathBuf::from);
+    let directories = environment.value("SSL_CERT_DIR").unwrap_or_default();
+    let directories = directories.split(':').filter(|path| !path.is_empty());
+    RootSources {
+        cert_file: file.map(absolute),
+        cert_dirs: directories.map(PathBuf::from).map(absolute).collect(),
+        ..RootSources::default()
+    }
+}
+
+impl NetworkSettings {
+    /// The same certificates, and those of `ca_file` if one is named.
+    pub(crate) fn roots_with(&self, ca_file: Option<PathBuf>) -> Roots {
+        match ca_file {
+            None => self.roots.clone(),
+            Some(_) => Roots::new(RootSources {
+                ca_file,
+                ..self.roots.sources().clone()
+            }),
+        }
+    }
 }
 
 fn search(environment: &Environment, file: &ConfigFile) -> anyhow::Result<Option<SearchSettings>> {

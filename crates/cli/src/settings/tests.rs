@@ -179,7 +179,7 @@ fn what_the_operators_file_says_of_models_is_below_the_environment() {
     assert_eq!(settings.model.spec.as_deref(), Some("ollama:qwen3"));
     assert_eq!(settings.model.context_window, Some(9_000));
     assert_eq!(
-        settings.model.ca_file.as_deref(),
+        settings.model.roots.sources().ca_file.as_deref(),
         Some(Path::new("/ca.pem"))
     );
     let overruled = [
@@ -193,7 +193,7 @@ fn what_the_operators_file_says_of_models_is_below_the_environment() {
     assert_eq!(settings.model.spec.as_deref(), Some("offline"));
     assert_eq!(settings.model.context_window, Some(7));
     assert_eq!(
-        settings.model.ca_file.as_deref(),
+        settings.model.roots.sources().ca_file.as_deref(),
         Some(Path::new("/other.pem"))
     );
 }
@@ -224,7 +224,7 @@ fn the_operators_file_is_strict_and_below_the_environment() {
     let settings = resolve("fastness serve", &variables).unwrap();
     assert_eq!(settings.limits.grace, Duration::from_millis(5));
     assert!(settings.network.policy.allow_private_networks);
-    assert!(settings.network.policy.proxy.is_some());
+    assert!(!settings.network.policy.proxies.is_empty());
     let overruled = [
         HOME,
         ("XDG_CONFIG_HOME", config),
@@ -251,7 +251,8 @@ fn the_operators_file_is_strict_and_below_the_environment() {
             "[network]\nallow = [\"a.example:80 until soon\"]",
             "not a time",
         ),
-        ("[network]\nproxy = \"socks://x\"", "http://host:port"),
+        ("[network]\nproxy = \"socks://x\"", "host:port"),
+        ("[network]\nno_proxy = \"x\"", "a list"),
         (
             "[search]\nprovider = \"altavista\"",
             "brave, tavily and searxng",

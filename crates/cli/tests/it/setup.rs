@@ -333,7 +333,10 @@ async fn the_doctor_looks_at_everything_and_says_what_to_do() {
         .env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
     let (told, code) = run(&home, "doctor", &[]).await;
     assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("127.0.0.1:9 is not reached"), "{told}");
+    assert!(
+        told.contains("http://127.0.0.1:9 cannot be reached"),
+        "{told}"
+    );
     assert!(told.contains("is OPENAI_BASE_URL right?"), "{told}");
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Bytes of an API key; those of all providers are shorter than a fifth of it.
+pub const MODEL_KEY_BYTES_MAX: usize = 1_024;
+
 /// Newest tool calls of a turn that a call is compared with: models that go round in circles rarely
 /// go round through more.
 pub const REPEATED_CALLS_KEPT: usize = 16;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use egress::{RootSources, Roots};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use super::{Choice, ChooseError, ModelSettings, choose, choose_among};
 use crate::probe::LocalServer;
+use crate::secret::Key;
 
 #[tokio::test]
 async fn what_was_asked_for_is_taken_at_once() {
@@ -48,15 +50,15 @@ async fn a_wrong_spec_is_answered_with_the_forms_there_are() {
     for (spec, needs) in [
         (
             "anthropic:claude",
-            "anthropic needs ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL",
+            "anthropic needs ANTHROPIC_API_KEY or `fastness login anthropic`, or ANTHROPIC_BASE_URL",
         ),
         (
             "openai:gpt",
-            "openai needs OPENAI_API_KEY, or OPENAI_BASE_URL",
+            "openai needs OPENAI_API_KEY or `fastness login openai`, or OPENAI_BASE_URL",
         ),
         (
             "openai-chat:gpt",
-            "openai needs OPENAI_API_KEY, or OPENAI_BASE_URL",
+            "openai needs OPENAI_API_KEY or `fastness login openai`, or OPENAI_BASE_URL",
         ),
     ] {
         let error = refused(spec).await;
@@ -78,11 +80,15 @@ async fn a_wrong_spec_is_answered_with_the_forms_there_are() {
 
 #[tokio::test]
 async fn a_key_is_enough_anthropics_comes_first_and_an_empty_one_is_none() {
+    let key = |secret: &str, source: &str| Key {
+        secret: secret.into(),
+        source: source.to_owned(),
+    };
     let chosen = |anthropic: &'static str, openai: &'static str| async move {
         let settings = ModelSettings {
             spec: Some(" ".to_owned()),
-            openai_key: Some(openai.into()),
-            anthropic_key: Some(anthropic.into()),
+            openai_key: Some(key(openai, "OPENAI_API_KEY is set")),
+            anthropic_key: Some(key(anthropic, "ANTHROPIC_API_KEY is set")),
             ..ModelSettings::default()
         };
         let choice = choose_among(settings, &[]).await.unwrap();
@@ -114,7 +120,10 @@ async fn a_file_of_authorities_must_hold_some() {
         std::fs::write(&file, text).unwrap();
         let error = choose(ModelSettings {
             spec: Some("offline".to_owned()),
-            ca_file: Some(file.clone()),
+            roots: Roots::new(RootSources {
+                ca_file: Some(file.clone()),
+                ..RootSources::default()
+            }),
             ..ModelSettings::default()
         });
         let error = error.await.err().unwrap().to_string();

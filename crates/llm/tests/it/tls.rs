@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::Limits;
+use egress::{RootSources, Roots};
 use llm::{ModelSettings, choose};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +20,7 @@ use crate::support::{settings, show};
 async fn a_companys_own_authority_is_trusted_and_http_2_shares_one_connection() {
     let server = SecureServer::start().await;
     let settings = ModelSettings {
-        ca_file: Some(server.authority.clone()),
+        roots: trusting(&server.authority),
         ..settings("openai:mock", &server.base, Limits::default())
     };
     let provider = choose(settings).await.unwrap().provider;
@@ -43,8 +44,16 @@ async fn a_server_that_nobody_vouches_for_gets_no_key() {
     let settings = settings("openai:mock", &server.base, limits);
     let provider = choose(settings).await.unwrap().provider;
     let shown = show(provider.open().as_mut()).await;
-    assert!(shown.starts_with("error "), "{shown}");
+    let expected = "error the certificate of the model's server is not trusted";
+    assert_eq!(shown.trim_end(), expected);
     assert_eq!(server.requests.load(Ordering::Relaxed), 0);
+}
+
+fn trusting(authority: &std::path::Path) -> Roots {
+    Roots::new(RootSources {
+        ca_file: Some(authority.to_owned()),
+        ..RootSources::default()
+    })
 }
 
 /// A server that speaks HTTP/2 over TLS with a certificate of its own making.

@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use domain::limits::{MCP_IDLE_CONNECTIONS_MAX, MCP_MESSAGE_BYTES_MAX};
 use domain::tool_server::{Hidden, ServerUrl};
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
-    WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, USER_AGENT, WWW_AUTHENTICATE,
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -65,8 +65,12 @@ struct Shared {
 
 struct Sender {
     inner: SendRequest<Full<Bytes>>,
-    names_whole_url: bool,
+    /// A proxy reads the requests, and wants this login if there is one.
+    to_proxy: Option<ProxyLogin>,
 }
+
+/// What a proxy that reads requests is told about who sends them.
+struct ProxyLogin(Option<HeaderValue>);
 
 impl Door {
     /// The way to `at`. Whoever is trusted may name a server on this machine or its networks: exactly
@@ -189,11 +193,22 @@ impl Door {
             }
         }
         let mut sender = self.dial(target).await?;
-        if sender.names_whole_url {
+        if let Some(ProxyLogin(login)) = &sender.to_proxy {
             *request.uri_mut() = uri(target.url().as_str())?;
+            if let Some(login) = login {
+                let headers = request.headers_mut();
+                headers.insert(PROXY_AUTHORIZATION, login.clone());
+            }
         }
         let response = sender.inner.send_request(request).await;
         let response = response.map_err(|error| HttpError::Broken(words(&error)))?;
+        if let Some(ProxyLogin(login)) = &sender.to_proxy
+            && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        {
+            let is_sent = login.is_some();
+            let error = FetchError::ProxyLogin { is_sent };
+            return Err(HttpError::Unreachable(error.to_string()));
+        }
         Ok(self.answer(response, sender))
     }
 
@@ -246,15 +261,13 @@ impl Door {
             }
             HttpError::Unreachable(words(&error))
         })?;
-        let names_whole_url = connection.names_whole_url();
+        let login = connection.proxy_authorization().cloned();
+        let to_proxy = connection.names_whole_url().then_some(ProxyLogin(login));
         let handshake = http1::handshake(TokioIo::new(connection)).await;
         let (inner, driver) = handshake.map_err(|error| HttpError::Broken(words(&error)))?;
         // Ends with the sender and the body; its error reaches whoever waits for those.
         tokio::spawn(async move { driver.await.ok() });
-        Ok(Sender {
-            inner,
-            names_whole_url,
-        })
+        Ok(Sender { inner, to_proxy })
     }
 
     fn take_idle(&self) -> Option<Sender> {
@@ -263,7 +276,7 @@ impl Door {
         let at = idle.iter().position(|sender| sender.inner.is_ready())?;
         let sender = idle.swap_remove(at);
         // Through a proxy each request is written for it.
-        (!sender.names_whole_url).then_some(sender)
+        sender.to_proxy.is_none().then_some(sender)
     }
 
     fn give_back(&self, sender: Sender) {

@@ -4,15 +4,20 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use netguard::{FetchError, Policy, Proxy, ProxyError, Refusal};
+use netguard::{Bypass, FetchError, Network, Policy, Proxies, Refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 
 use crate::support::{Answers, Pipes, Servers, guard, head_of, ips, ok};
 
 fn through() -> Policy {
+    by("http://10.0.0.9:3128", "")
+}
+
+fn by(proxy: &str, no_proxy: &str) -> Policy {
+    let bypass = Bypass::parse(no_proxy);
     Policy {
-        proxy: Some("http://10.0.0.9:3128".parse().unwrap()),
+        proxies: Proxies::all(proxy.parse().unwrap(), "a test", bypass),
         ..Policy::default()
     }
 }
@@ -116,23 +121,100 @@ pub(crate) async fn without_a_proxy_the_server_itself_is_dialled() {
     assert!(servers.requests()[0].starts_with("GET / HTTP/1.1\r\n"));
 }
 
-#[test]
-fn a_proxy_is_written_as_a_plain_http_url() {
-    for text in [
-        "http://proxy.corp:3128",
-        "http://10.0.0.9:8080/",
-        "http://[fd00::1]:3128",
+#[tokio::test]
+async fn no_proxy_hosts_are_resolved_judged_and_dialled_directly() {
+    let servers = Servers::saying("x");
+    let resolver = Answers::new(|name, _| match name {
+        "inside.example" => Ok(ips(&["10.0.0.1"])),
+        _ => Ok(ips(&["1.1.1.1"])),
+    });
+    let policy = by("http://10.0.0.9:3128", "direct.example, inside.example");
+    let guard = guard(policy, resolver, servers.clone());
+    guard.get("http://direct.example/").await.unwrap();
+    assert_eq!(servers.dialled(), ["1.1.1.1:80".parse().unwrap()]);
+    assert!(servers.requests()[0].starts_with("GET / HTTP/1.1\r\n"));
+    let refused = guard.get("http://inside.example/").await.unwrap_err();
+    let private = Refusal::Answer(Network::Private);
+    assert_eq!(refused.refusal(), Some(private));
+    assert_eq!(servers.dialled().len(), 1);
+}
+
+#[tokio::test]
+async fn names_that_resolve_inside_are_refused_before_an_environment_proxy() {
+    let servers = Servers::saying("by proxy");
+    let resolver = Answers::new(|name, _| match name {
+        "inside.example" => Ok(ips(&["1.1.1.1", "10.0.0.1"])),
+        "outside.example" => Ok(ips(&["1.1.1.1"])),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    });
+    let policy = Policy {
+        judges_before_proxy: true,
+        exceptions: vec!["inside.example:8443".parse().unwrap()],
+        ..through()
+    };
+    let guard = guard(policy, resolver, servers.clone());
+    let refused = guard.get("http://inside.example/").await.unwrap_err();
+    let private = Refusal::Answer(Network::Private);
+    assert_eq!(refused.refusal(), Some(private));
+    assert!(servers.dialled().is_empty());
+    // What this machine cannot resolve is the proxy's to resolve, and what the operator named is theirs.
+    for url in [
+        "http://outside.example/",
+        "http://unknown.example/",
+        "http://inside.example:8443/",
     ] {
-        assert!(text.parse::<Proxy>().is_ok(), "{text}");
+        assert_eq!(guard.get(url).await.unwrap().body, "by proxy", "{url}");
     }
-    for text in [
-        "",
-        "proxy:3128",
-        "https://proxy:1",
-        "socks5://p:1",
-        "http://u:p@proxy:1",
-        "http://p/x",
-    ] {
-        assert_eq!(text.parse::<Proxy>(), Err(ProxyError), "{text}");
+    let proxy = "10.0.0.9:3128".parse().unwrap();
+    assert_eq!(servers.dialled(), [proxy; 3]);
+}
+
+#[tokio::test]
+async fn proxy_login_goes_to_the_proxy_alone() {
+    let servers = Servers::saying("x");
+    let resolver = || Answers::new(|_, _| Ok(ips(&["1.1.1.1"])));
+    let policy = by("http://me:hunter2@10.0.0.9:3128", "direct.example");
+    let through = guard(policy.clone(), resolver(), servers.clone());
+    through.get("http://a.example/").await.unwrap();
+    through.get("http://direct.example/").await.unwrap();
+    let [proxied, direct] = servers.requests().try_into().unwrap();
+    // me:hunter2
+    let login = "proxy-authorization: Basic bWU6aHVudGVyMg==\r\n";
+    assert!(proxied.contains(login), "{proxied}");
+    assert!(!direct.contains("proxy-authorization"), "{direct}");
+    let (report, mut reports) = mpsc::channel(4);
+    let pipes = Pipes::to(move |mut stream: DuplexStream| {
+        let report = report.clone();
+        async move { report.send(head_of(&mut stream).await).await.unwrap() }
+    });
+    let through = guard(policy, resolver(), pipes);
+    through.get("https://a.example/").await.unwrap_err();
+    let connect = reports.recv().await.unwrap();
+    let login = "\r\nProxy-Authorization: Basic bWU6aHVudGVyMg==\r\n\r\n";
+    assert!(connect.ends_with(login), "{connect}");
+}
+
+#[tokio::test]
+async fn a_refused_proxy_login_is_a_typed_error_without_the_password() {
+    for url in ["http://a.example/", "https://a.example/"] {
+        for (proxy, expected) in [
+            ("http://me:hunter2@10.0.0.9:3128", true),
+            ("http://10.0.0.9:3128", false),
+        ] {
+            let pipes = Pipes::to(move |mut stream: DuplexStream| async move {
+                head_of(&mut stream).await;
+                let answer =
+                    b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+            });
+            let policy = by(proxy, "");
+            let guard = guard(policy, Answers::new(|_, _| Ok(Vec::new())), pipes);
+            let failed = guard.get(url).await.unwrap_err();
+            let FetchError::ProxyLogin { is_sent } = failed else {
+                panic!("{url}: {failed:?}");
+            };
+            assert_eq!(is_sent, expected, "{url}");
+            assert!(!format!("{failed:?} {failed}").contains("hunter2"));
+        }
     }
 }

@@ -9,7 +9,9 @@ use meters::label::Ignored;
 use session::client_side::ClientSide;
 use session::handle::Reply;
 use session::{Accepted, CommandError, Fate, Mode, Patience, Rewound, Wanted};
-use wire::acp::{self, ClientMessage, ConfigValue, SessionEntry, SessionRef};
+use wire::acp::{
+    self, ClientMessage, ConfigValue, LOGIN_METHOD, LoginOffer, SessionEntry, SessionRef,
+};
 use wire::rpc::{RequestId, RpcError};
 
 use super::Connection;
@@ -17,21 +19,26 @@ use super::asking::Port;
 use super::attachment::{Attachment, command_error, dropped_answer, outcome_answer, storage_error};
 use super::servers::named_servers;
 use super::waiting::Standing;
-use crate::service::{Service, WantedRoots};
+use crate::service::{LoginState, Service, WantedRoots};
 
 impl Connection {
     pub(super) fn serve_request(&mut self, id: RequestId, message: ClientMessage) {
         match message {
             ClientMessage::Initialize(initialize) => {
+                let login = match self.principal.is_local() {
+                    true if initialize.capabilities.terminal_login => LoginOffer::Terminal,
+                    true => LoginOffer::Agent,
+                    // The keys are not theirs.
+                    false => LoginOffer::None,
+                };
                 self.capabilities = Some(initialize.capabilities);
                 let bytes_max = self.service.limits.message_bytes_max;
-                let result = acp::initialize_result(env!("CARGO_PKG_VERSION"), bytes_max);
+                let result = acp::initialize_result(env!("CARGO_PKG_VERSION"), bytes_max, login);
                 self.answers.result(&id, &result);
             }
-            // Whoever speaks here has been admitted already.
-            ClientMessage::Authenticate(_) | ClientMessage::Logout => {
-                self.answers.result(&id, &acp::empty_result());
-            }
+            ClientMessage::Authenticate(method) => self.authenticate(&id, &method),
+            // The connection was admitted by its token; keys are removed by `fastness logout`.
+            ClientMessage::Logout => self.answers.result(&id, &acp::empty_result()),
             ClientMessage::NewSession(new) => self.new_session(id, new),
             ClientMessage::LoadSession(attach) => self.load(id, attach),
             ClientMessage::ResumeSession(attach) => self.resume(id, attach),
@@ -49,6 +56,25 @@ impl Connection {
             ClientMessage::Unknown(method) => {
                 self.answers.error(&id, RpcError::method_not_found(&method));
             }
+        }
+    }
+
+    /// The connection itself was admitted already; what may be missing is a key for a model.
+    fn authenticate(&self, id: &RequestId, method: &str) {
+        let is_login = method == LOGIN_METHOD && self.principal.is_local();
+        let advice = match self.service.model_login.state() {
+            _ if !is_login => None,
+            LoginState::Ready => None,
+            LoginState::StoredSinceStart => {
+                Some("an API key was stored after Fastness started; restart it to use the key")
+            }
+            LoginState::Missing => Some(
+                "no API key is stored; run `fastness login` in a terminal, then restart Fastness",
+            ),
+        };
+        match advice {
+            None => self.answers.result(id, &acp::empty_result()),
+            Some(advice) => self.answers.error(id, RpcError::login_required(advice)),
         }
     }
 

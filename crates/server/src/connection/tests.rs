@@ -74,6 +74,7 @@ fn service_with(limits: Limits) -> Service {
         slots: Slots::new(&limits),
         limits,
         catalog,
+        model_login: Arc::new(crate::LoginState::Ready),
         data_dir: "/nowhere".into(),
         cwd: "/".into(),
         tokens_changed: tokio::sync::watch::Sender::new(()),

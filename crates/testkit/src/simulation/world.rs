@@ -143,6 +143,7 @@ impl<'a> World<'a> {
             slots: Slots::new(&limits),
             limits,
             catalog,
+            model_login: Arc::new(server::LoginState::Ready),
             data_dir: self.grounds.data(),
             cwd: self.grounds.work(),
             tokens_changed: tokio::sync::watch::Sender::new(()),

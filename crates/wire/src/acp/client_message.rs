@@ -111,6 +111,8 @@ pub struct ClientCapabilities {
     pub write_text_file: bool,
     /// All of `terminal/*`
     pub terminal: bool,
+    /// It can run us in a terminal, for the user to log in.
+    pub terminal_login: bool,
     /// It shows `notice` updates.
     pub notices: bool,
     /// It shows `compaction_*` updates.

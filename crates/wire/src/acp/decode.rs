@@ -130,6 +130,7 @@ fn initialize(request: v1::InitializeRequest) -> Initialize {
         read_text_file: offered.fs.read_text_file,
         write_text_file: offered.fs.write_text_file,
         terminal: offered.terminal,
+        terminal_login: offered.auth.terminal || declares_terminal_login(offered),
         notices: session.is_some_and(|session| session.notices.is_some()),
         compaction: session.is_some_and(|session| session.compaction.is_some()),
         forms: offered
@@ -150,6 +151,14 @@ fn initialize(request: v1::InitializeRequest) -> Initialize {
         capabilities,
         client,
     }
+}
+
+/// Whether a client says by the older sign that it can run a login in a terminal. ACP's registry still
+/// does.
+fn declares_terminal_login(offered: &v1::ClientCapabilities) -> bool {
+    let meta = offered.meta.as_ref();
+    let sign = meta.and_then(|meta| meta.get("terminal-auth"));
+    sign.and_then(Value::as_bool).unwrap_or(false)
 }
 
 fn new_session(request: v1::NewSessionRequest) -> Result<NewSession, RpcError> {

@@ -45,9 +45,45 @@ pub struct SessionEntry {
     pub updated_at: Option<Timestamp>,
 }
 
+/// The id of the one authentication method: storing an API key with `fastness login`.
+pub const LOGIN_METHOD: &str = "fastness-login";
+
+/// How a client can have the user store an API key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginOffer {
+    /// Not at all: the client is a guest, and the keys are the operator's.
+    None,
+    /// It runs us in a terminal, with arguments of ours after its own.
+    Terminal,
+    /// It cannot run a terminal, and tells the user what to do.
+    Agent,
+}
+
+impl LoginOffer {
+    fn methods(self) -> Value {
+        let name = "API key";
+        match self {
+            Self::None => json!([]),
+            Self::Terminal => json!([{
+                "type": "terminal",
+                "id": LOGIN_METHOD,
+                "name": name,
+                "description": "Store an API key for a model provider",
+                "args": ["--login"],
+            }]),
+            // A method without a type is of type `agent`; the schema has no other way to say so.
+            Self::Agent => json!([{
+                "id": LOGIN_METHOD,
+                "name": name,
+                "description": "Run `fastness login` in a terminal to store an API key",
+            }]),
+        }
+    }
+}
+
 /// The answer to `initialize`: who we are, what we speak, what we can do.
 #[must_use]
-pub fn initialize_result(version: &str, message_bytes_max: usize) -> Value {
+pub fn initialize_result(version: &str, message_bytes_max: usize, login: LoginOffer) -> Value {
     json!({
         "protocolVersion": PROTOCOL_VERSION,
         "agentInfo": {"name": "fastness", "title": "Fastness", "version": version},
@@ -57,7 +93,7 @@ pub fn initialize_result(version: &str, message_bytes_max: usize) -> Value {
             "mcpCapabilities": {"http": true, "sse": true},
             "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
         },
-        "authMethods": [],
+        "authMethods": login.methods(),
         "_meta": {"fastness": {"maxMessageBytes": message_bytes_max}},
     })
 }

@@ -97,6 +97,11 @@ impl RpcError {
         Self::new(code::AUTH_REQUIRED, "authentication required")
     }
 
+    /// There is no model with a key; `advice` says how to get one.
+    pub fn login_required(advice: impl Into<String>) -> Self {
+        Self::new(code::AUTH_REQUIRED, advice)
+    }
+
     /// No such session, or none that the caller may see: the answer does not tell which.
     #[must_use]
     pub fn session_not_found() -> Self {

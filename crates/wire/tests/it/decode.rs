@@ -105,6 +105,7 @@ fn capabilities_are_read_in_either_spelling() {
         read_text_file: true,
         write_text_file: true,
         terminal: true,
+        terminal_login: true,
         notices: true,
         compaction: true,
         forms: true,
@@ -119,7 +120,7 @@ fn capabilities_are_read_in_either_spelling() {
     let new = read(json!({
         "protocolVersion": 7,
         "clientCapabilities": {
-            "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true,
+            "fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true, "auth": {"terminal": true},
             "elicitation": {"form": {}},
             "session": {"notices": {}, "compaction": {}}, "_meta": {"fastness": {"turns": true, "tools": {}, "queue": true}},
         },

@@ -12,11 +12,12 @@ use domain::{
 };
 use serde_json::{Value, json};
 use wire::acp::{
-    Attached, AvailableCommand, ModelChoice, NoticeSeverity, ResumeToken, SessionEntry, Settings,
-    TurnNotice, TurnState, TurnStatus, UpdateMeta, available_commands_update, cancel_request,
-    config_option_update, current_mode_update, empty_result, event_updates, initialize_result,
-    list_result, load_result, new_session_result, notice_update, permission_request, prompt_result,
-    resume_result, set_config_option_result, text_chunk, tool_progress, turn_notification,
+    Attached, AvailableCommand, LoginOffer, ModelChoice, NoticeSeverity, ResumeToken, SessionEntry,
+    Settings, TurnNotice, TurnState, TurnStatus, UpdateMeta, available_commands_update,
+    cancel_request, config_option_update, current_mode_update, empty_result, event_updates,
+    initialize_result, list_result, load_result, new_session_result, notice_update,
+    permission_request, prompt_result, resume_result, set_config_option_result, text_chunk,
+    tool_progress, turn_notification,
 };
 use wire::rpc::{RequestId, response};
 
@@ -40,6 +41,10 @@ fn messages() -> Vec<(&'static str, String)> {
     let mut messages = answers();
     messages.extend(notifications().into_iter().map(|frame| ("-", frame)));
     messages
+}
+
+fn initialized() -> Value {
+    initialize_result("0.1.0", 16_777_216, LoginOffer::None)
 }
 
 fn answers() -> Vec<(&'static str, String)> {
@@ -86,7 +91,7 @@ fn answers() -> Vec<(&'static str, String)> {
         ..Usage::default()
     };
     let results = [
-        ("initialize", initialize_result("0.1.0", 16_777_216)),
+        ("initialize", initialized()),
         ("session/new", new_session_result(session(), &fresh)),
         ("session/load", load_result(&fresh)),
         ("session/resume", resume_result(&busy)),
