@@ -37,8 +37,6 @@ const rest = process.argv.slice(2);
 
 // Newer versions of Node can become the program, so that signals and exit codes need no help.
 if (typeof process.execve === "function") {
-  process.removeAllListeners("warning");
-  process.on("warning", () => {});
   process.execve(path, [path, ...rest], process.env);
 }
 
