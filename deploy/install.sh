@@ -12,7 +12,7 @@ MACHINE=@MACHINE@
 GLIBC=@GLIBC@
 
 here=$(cd "$(dirname "$0")" && pwd)
-if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix=${HOME:-}/.local; fi
+if [ "$(id -u)" -eq 0 ]; then prefix=/usr/local; else prefix=${HOME:+$HOME/.local}; fi
 action=install
 
 fail() {

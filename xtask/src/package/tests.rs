@@ -175,12 +175,23 @@ async fn tarball_installs_below_a_prefix_and_uninstalls() {
     run(install().arg("--uninstall"));
     assert_eq!(tool::files_below(&prefix).unwrap(), Vec::<PathBuf>::new());
 
+    let refused = || {
+        let refused = install().output().unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        assert_eq!(tool::files_below(&prefix).unwrap(), Vec::<PathBuf>::new());
+        String::from_utf8(refused.stderr).unwrap()
+    };
     std::fs::write(folder.join("bin/fastness"), "something else").unwrap();
-    let refused = install().output().unwrap();
-    let told = String::from_utf8(refused.stderr).unwrap();
+    let told = refused();
     assert!(told.contains("are not the ones that were packed"), "{told}");
-    assert_eq!(refused.status.code(), Some(1));
-    assert_eq!(tool::files_below(&prefix).unwrap(), Vec::<PathBuf>::new());
+    let text = std::fs::read_to_string(&script).unwrap();
+    let newer = text.lines().map(|line| match line {
+        line if line.starts_with("GLIBC=") => "GLIBC=2.999\n".to_owned(),
+        line => format!("{line}\n"),
+    });
+    std::fs::write(&script, newer.collect::<String>()).unwrap();
+    let told = refused();
+    assert!(told.contains("needs glibc 2.999 or newer"), "{told}");
 }
 
 fn unpack(out: &Path, archive: &Path) -> PathBuf {

@@ -79,3 +79,14 @@ fn program_without_a_list_of_crates_is_not_published() {
         "{refused}"
     );
 }
+
+#[test]
+fn missing_tool_is_named_with_its_package() {
+    let mut objdump = tool::command("objdump", ["--version"]);
+    objdump.env("PATH", "/nowhere");
+    let failure = tool::output(objdump).expect_err("there is nothing in that PATH");
+    assert!(
+        failure.contains("`objdump` is not installed") && failure.contains("install binutils"),
+        "{failure}"
+    );
+}
