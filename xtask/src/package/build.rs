@@ -14,6 +14,9 @@ use crate::steps::{cargo, root};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// What cargo-auditable wants to know of the build, in the form of its pinned version.
+const AUDITABLE_ARGUMENTS: &str = r#"{"offline":false,"locked":true,"frozen":false,"config":[]}"#;
+
 pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failure> {
     match profile {
         Profile::Dev => {
@@ -34,9 +37,12 @@ fn build_release() -> Result<PathBuf, Failure> {
     let tools = PathBuf::from(tools.trim_end().lines().last().unwrap_or_default());
     let target = release_target_dir();
     let mut build = Command::new(cargo_program());
-    build.args(["auditable", "zigbuild", "--release", "--locked"]);
-    build.args(["--package", "fastness", "--target"]);
-    build.arg(format!("{TARGET}.{BASELINE}"));
+    build.args(["zigbuild", "--release", "--locked", "--package", "fastness"]);
+    build.arg("--target").arg(format!("{TARGET}.{BASELINE}"));
+    // As `cargo auditable` does it, but without the directory it lies in: cargo hashes this name into
+    // the symbols of our own crates.
+    build.env("RUSTC_WORKSPACE_WRAPPER", "cargo-auditable");
+    build.env("CARGO_AUDITABLE_ORIG_ARGS", AUDITABLE_ARGUMENTS);
     build.current_dir(root()).env("CARGO_TARGET_DIR", &target);
     build.env(
         "CARGO_ENCODED_RUSTFLAGS",
