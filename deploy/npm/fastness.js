@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Starts the program of the package for this system; npm installs only the one that fits.
+// Starts the program of the package for this system; npm installs only the matching one.
 "use strict";
 
 const { spawn } = require("node:child_process");

@@ -1,4 +1,4 @@
-//! The npm packages: a program for one system, and `fastness`, which starts the one that fits.
+//! The npm packages: a program for one system, and `fastness`, which starts the matching one.
 //!
 //! npm installs only the program whose `os`, `cpu` and `libc` match, so no script has to run after
 //! the installation.
