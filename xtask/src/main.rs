@@ -1,5 +1,5 @@
 //! What developers run beside cargo itself: `cargo xtask test`, `tidy`, `lint`, `ci`, `deny`,
-//! `soak` and `bench`.
+//! `package`, `soak` and `bench`.
 //!
 //! Start with [`tidy`] for the rules of the house and [`steps`] for what a change must pass.
 //! A newcomer waits for this program to be built, so it uses none of our crates.
@@ -15,6 +15,7 @@
 )]
 
 mod measuring;
+mod package;
 mod packages;
 mod steps;
 mod test;
@@ -32,6 +33,12 @@ usage: cargo xtask COMMAND
   lint            rustfmt, clippy, rustdoc, tidy, and cargo-deny when it is installed
   ci              lint, then all tests
   deny            cargo-deny: bans, licences, sources
+  package         make what people install: npm, wheel, deb, tarball, container image
+    --out DIR     where the packages go
+    --release     build what is published, for old systems too (the default)
+    --dev         package the dev build, for tests
+    --bin PATH    package this program instead of building one
+    --only WORD   only the packages whose name contains WORD
   bench           measure the release binary and print a table
     --quick       fewer rounds and 500 sockets instead of 10,000
     --cold        also the time from a clean clone to the first answer
@@ -88,6 +95,7 @@ fn main() -> ExitCode {
         Some("lint") => steps::lint(),
         Some("ci") => steps::ci(),
         Some("deny") => steps::deny(),
+        Some("package") => package::main(rest),
         Some("bench") => measuring::bench(rest),
         Some("soak") => measuring::soak(rest),
         Some("help" | "--help" | "-h") => {
