@@ -15,6 +15,7 @@ mod page;
 mod program;
 mod sockets;
 mod startup;
+mod store;
 mod stream;
 mod table;
 mod tools;
@@ -61,6 +62,9 @@ const MCP: &str = "mcp";
 /// The word that asks for the web page.
 const PAGE: &str = "page";
 
+/// The word that asks for large stores.
+const STORE: &str = "store";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -89,6 +93,10 @@ struct Plan {
     mcp: bool,
     /// The web page instead of the whole.
     page: bool,
+    /// Large stores instead of the whole.
+    store: bool,
+    /// Sessions of the store with many.
+    sessions: u64,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -146,6 +154,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         mcp::GROUPS
     } else if plan.page {
         page::GROUPS
+    } else if plan.store {
+        store::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -205,6 +215,8 @@ impl Plan {
             tools: false,
             mcp: false,
             page: false,
+            store: false,
+            sessions: 100_000,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -217,7 +229,7 @@ impl Plan {
             match argument.as_str() {
                 "--quick" => {
                     (plan.rounds, plan.sockets) = (50, 500);
-                    plan.large_events = 100_000;
+                    (plan.large_events, plan.sessions) = (100_000, 10_000);
                 }
                 JOURNAL => plan.journal = true,
                 EDGE => plan.edge = true,
@@ -227,6 +239,7 @@ impl Plan {
                 TOOLS => plan.tools = true,
                 MCP => plan.mcp = true,
                 PAGE => plan.page = true,
+                STORE => plan.store = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),
