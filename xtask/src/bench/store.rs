@@ -227,7 +227,7 @@ fn turn_events(turn: u64, prompt: &str, output: Option<&str>) -> Result<Vec<Entr
     if let Some(output) = output {
         let call = format!("call-{turn}");
         events.push(
-            json!({"type": "tool.use", "callId": call, "name": "bash", "title": "cargo check",
+            json!({"type": "tool.use", "turn": turn, "callId": call, "name": "bash", "title": "cargo check",
             "kind": "execute", "input": {"command": "cargo check"}}),
         );
         events.push(

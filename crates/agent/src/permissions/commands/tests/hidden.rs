@@ -188,7 +188,7 @@ pub(super) const BY_THE_SHELL: &[&str] = &[
     "RUSTFLAGS='-C linker=rm' cargo build",
     "GOFLAGS=-toolexec=rm go build",
     "CFLAGS='-O2 -wrapper rm' make",
-    "npm_config_script_shell=/tmp/rm npm test",
+    "npm_config_script_shell=/evil/rm npm test",
     // Other shells, whose language is another one.
     "zsh -c '=rm x'",
     "zsh -c 'noglob rm x'",
