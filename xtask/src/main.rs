@@ -59,6 +59,8 @@ usage: cargo xtask COMMAND
     --quick, --only WORD as above
   bench page      measure opening and scrolling a session of 5,000 messages in a browser
     --bin PATH    as above
+  bench store     measure lists of 100,000 sessions, and a prompt into a session of 1 GB
+    --quick, --only WORD, --bin PATH as above
   soak journal    the journal over a storage that fails and loses power
     --seeds N     how many seeds, from 0 on (10,000)
     --seed S      only this one

@@ -51,6 +51,13 @@ impl Principal {
             .map_or(Scope::Control, |token| token.scope)
     }
 
+    /// Whether it may make sessions of its own: a token for one session opens that one only.
+    #[must_use]
+    pub fn may_create(&self) -> bool {
+        let is_bound = |token: &Arc<NamedToken>| token.session.is_some();
+        self.scope() == Scope::Control && !self.token.as_ref().is_some_and(is_bound)
+    }
+
     /// Whether it may read the numbers of the whole server: the operator, or an `observe` token
     /// that the operator made for no single session.
     #[must_use]

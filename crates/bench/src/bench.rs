@@ -14,6 +14,7 @@ mod page;
 mod program;
 mod sockets;
 mod startup;
+mod store;
 mod stream;
 mod table;
 mod tools;
@@ -54,6 +55,9 @@ const MCP: &str = "mcp";
 /// The word that asks for the web page.
 const PAGE: &str = "page";
 
+/// The word that asks for large stores.
+const STORE: &str = "store";
+
 /// Longer than any honest run; a hung one must not hold a machine for ever.
 const RUN_TIME_MAX: Duration = Duration::from_secs(45 * 60);
 
@@ -82,6 +86,10 @@ struct Plan {
     mcp: bool,
     /// The web page instead of the whole.
     page: bool,
+    /// Large stores instead of the whole.
+    store: bool,
+    /// Sessions of the store with many.
+    sessions: u64,
     /// Events of the large session, about 1 KB each.
     large_events: u64,
     only: String,
@@ -114,6 +122,8 @@ pub(crate) fn measure(arguments: &[String]) -> Result<(), Failure> {
         mcp::GROUPS
     } else if plan.page {
         page::GROUPS
+    } else if plan.store {
+        store::GROUPS
     } else {
         &[
             ("startup", startup::measure),
@@ -173,6 +183,8 @@ impl Plan {
             tools: false,
             mcp: false,
             page: false,
+            store: false,
+            sessions: 100_000,
             large_events: 1_000_000,
             only: String::new(),
         };
@@ -185,7 +197,7 @@ impl Plan {
             match argument.as_str() {
                 "--quick" => {
                     (plan.rounds, plan.sockets) = (50, 500);
-                    plan.large_events = 100_000;
+                    (plan.large_events, plan.sessions) = (100_000, 10_000);
                 }
                 JOURNAL => plan.journal = true,
                 EDGE => plan.edge = true,
@@ -195,6 +207,7 @@ impl Plan {
                 TOOLS => plan.tools = true,
                 MCP => plan.mcp = true,
                 PAGE => plan.page = true,
+                STORE => plan.store = true,
                 "--cold" => plan.cold = true,
                 "--only" => value()?.clone_into(&mut plan.only),
                 "--bin" => plan.program = PathBuf::from(value()?),

@@ -60,7 +60,12 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings) -> anyhow::Result
         args,
         &json!({"ready": true, "url": url, "tokenFile": token_file}),
     )?;
-    tokio::spawn(trim::once_started());
+    let listed = Arc::clone(&service);
+    tokio::spawn(async move {
+        // So that the first list is as quick as all others, also where there are very many sessions.
+        listed.sessions.check_list().await;
+        trim::once_started().await;
+    });
     if stderr().is_terminal() {
         show_the_way_in(&named, &url);
     }

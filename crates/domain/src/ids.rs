@@ -22,6 +22,18 @@ impl SessionId {
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().into_bytes())
     }
+
+    /// The name whose [`SessionId::as_bytes`] these are.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The name as bytes: half as long as its digits, and sorted as they are.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
 }
 
 impl FromStr for SessionId {

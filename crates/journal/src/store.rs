@@ -151,7 +151,8 @@ impl FileStore {
         Ok(self.names(Timestamp::now())?.to_vec())
     }
 
-    /// Shows `look` a row for each session, newest first. The first call reads every session.
+    /// Shows `look` a row for each session, newest first. The first call reads the sessions that the
+    /// saved catalogue does not know.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -159,6 +160,20 @@ impl FileStore {
         let mut catalogue = locked(&self.shared.catalogue);
         catalogue.refresh(self, Timestamp::now())?;
         Ok(look(catalogue.rows()))
+    }
+
+    /// Has every row of [`FileStore::newest_first`] compared with the disk, in steps between which
+    /// other calls get their turn.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn check_catalogue(&self) -> Result<(), StoreError> {
+        self.newest_first(|_| ())?;
+        let calls = locked(&self.shared.catalogue).calls_to_check_all();
+        for _ in 1..calls {
+            self.newest_first(|_| ())?;
+        }
+        Ok(())
     }
 
     /// The names of all sessions, sorted.
@@ -250,6 +265,7 @@ impl FileStore {
         let (mut writer, made) = fill(dir, lock)?;
         storage.sync_dir(unborn)?;
         writer.take_name(id.to_string())?;
+        self.shared.names.note_made(id);
         Ok((writer, made))
     }
 

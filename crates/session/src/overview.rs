@@ -155,7 +155,10 @@ impl Sessions {
             for id in rest.by_ref() {
                 let on_disk = || store.meta(id).ok().map(Glance::at_rest);
                 // One that is damaged or just being deleted must not hide the others.
-                sessions.extend(live.remove(&id).or_else(on_disk));
+                let glance = live.remove(&id).or_else(on_disk);
+                // Rows only say where to look; the journal says whose it is.
+                let may_enter = |glance: &Glance| principal.may_enter(id, &glance.meta.owner);
+                sessions.extend(glance.filter(may_enter));
                 if sessions.len() >= wanted.count_max {
                     break;
                 }
@@ -167,6 +170,14 @@ impl Sessions {
             })
         })
         .await
+    }
+
+    /// Brings the list of sessions up to date ahead of the first request for it.
+    pub async fn check_list(&self) {
+        let store = self.store.clone();
+        if let Err(error) = blocking(move || store.check_catalogue()).await {
+            tracing::debug!(%error, "the list of sessions could not be checked");
+        }
     }
 
     /// What people are being asked in the sessions that the principal may enter, oldest first.
@@ -263,7 +274,6 @@ impl Sessions {
     }
 }
 
-/// The page that was asked for.
 /// The sessions that are wanted and may be entered, newest first: those in memory as they show
 /// themselves, the others by their rows.
 fn matching(rows: &[Row], live: &Live, principal: &Principal, wanted: &Wanted) -> Vec<SessionId> {

@@ -203,6 +203,11 @@ impl Judged {
     }
 }
 
+/// Whether a variable of this name changes what commands mean, or which are found.
+pub(super) fn changes_what_runs(name: &str) -> bool {
+    hidden::is_changing(name)
+}
+
 /// What else a command may be: without what is set before it, by the last part of its name, and
 /// with the names of files in place of patterns.
 fn guises(set: &[Word], words: &[Word], program: &str) -> Vec<Line> {

@@ -255,7 +255,13 @@ impl Reader<'_> {
                 }
                 Some(_) => {}
             }
+            let start = self.at;
             let word = self.word()?;
+            let is_named = self.text[start..self.at].starts_with('{') && word.is_open;
+            if is_named && matches!(self.peek(), Some('<' | '>')) {
+                // `{NAME}>f` sets the variable to the number of a descriptor.
+                self.script.hide("a redirection sets a variable");
+            }
             if word.is_descriptor() && matches!(self.peek(), Some('<' | '>')) {
                 self.redirect()?;
                 continue;
@@ -390,8 +396,13 @@ impl Reader<'_> {
     fn loop_over(&mut self) -> Clear<Flow> {
         self.script.uncover("it sets a variable");
         self.skip_blanks();
-        if self.word()?.plain().is_none() {
+        let name = self.word()?;
+        let Some(name) = name.plain() else {
             return Err(Unclear("a loop has no plain name"));
+        };
+        if super::commands::changes_what_runs(name) {
+            self.script
+                .hide("a loop sets a variable that changes what runs");
         }
         self.skip_lines()?;
         let start = self.at;

@@ -66,13 +66,7 @@ impl Running {
 
     /// Memory that is really in use now, in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64, Failure> {
-        let status = self.about("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes =
-            line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        kibibytes
-            .map(|kibibytes| kibibytes * 1024)
-            .ok_or_else(|| "the kernel does not say what it weighs".to_owned())
+        self.status_bytes("VmRSS:")
     }
 }
 
@@ -99,6 +93,27 @@ impl Running {
         let line = io.lines().find_map(|line| line.strip_prefix("rchar:"));
         let bytes = line.and_then(|line| line.trim().parse().ok());
         bytes.ok_or_else(|| "the kernel does not say what it read".to_owned())
+    }
+
+    /// Forgets the most memory that was in use so far.
+    pub(super) fn forget_peak(&self) -> Result<(), Failure> {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(path, "5").map_err(because("the kernel does not forget the peak of memory"))
+    }
+
+    /// The most memory that was in use, in bytes.
+    pub(super) fn peak_bytes(&self) -> Result<u64, Failure> {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> Result<u64, Failure> {
+        let status = self.about("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kibibytes =
+            line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kibibytes
+            .map(|kibibytes| kibibytes * 1024)
+            .ok_or_else(|| "the kernel does not say what it weighs".to_owned())
     }
 
     fn about(&self, file: &str) -> Result<String, Failure> {

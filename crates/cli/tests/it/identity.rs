@@ -169,7 +169,15 @@ async fn a_token_for_one_session_opens_that_one_only() {
             .code,
         -32013
     );
-    let outside = guest.new_session_in(std::path::Path::new("/")).await;
+    let made = guest.new_session_in(&server.home().workspace()).await;
+    assert_eq!(made.unwrap_err().code, -32013);
+    // Nothing was made, and what the token is for still works.
+    let listed = owner.call("session/list", json!({})).await.unwrap();
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(guest.prompt(&shared, "again").await.text, "you said again");
+    let free = token(server.home(), &["free"]).await;
+    let mut free = connect(&server, &free).await;
+    let outside = free.new_session_in(std::path::Path::new("/")).await;
     assert_eq!(
         outside.unwrap_err().code,
         -32602,

@@ -20,6 +20,7 @@ const TABLE: &[(&str, &str, [u16; 5])] = &[
     ("GET", "/api/v1/usage", [200; 5]),
     ("GET", "/api/v1/openapi.json", [200; 5]),
     ("GET", "/api/v1/sessions", [200; 5]),
+    ("POST", "/api/v1/sessions", [201, 201, 403, 403, 403]),
     ("GET", "/api/v1/permissions", [200; 5]),
     ("GET", "/api/v1/sessions/{id}", [200, 404, 200, 200, 200]),
     (
@@ -58,6 +59,11 @@ const TABLE: &[(&str, &str, [u16; 5])] = &[
         "/api/v1/sessions/{id}/cancel",
         [202, 404, 403, 202, 403],
     ),
+    (
+        "POST",
+        "/api/v1/sessions/{id}/fork",
+        [201, 404, 403, 403, 403],
+    ),
     // The operator comes last, and the session is gone then.
     ("DELETE", "/api/v1/sessions/{id}", [204, 404, 403, 403, 403]),
 ];
@@ -65,6 +71,7 @@ const TABLE: &[(&str, &str, [u16; 5])] = &[
 fn body_of(method: &str, path: &str) -> Value {
     match (method, path.rsplit('/').next()) {
         ("POST", Some("prompts")) => json!({"prompt": "hi"}),
+        ("POST", Some("fork")) => json!({"at": 1}),
         ("PATCH", _) => json!({"archived": false}),
         _ => json!({}),
     }

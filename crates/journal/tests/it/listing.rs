@@ -1,8 +1,14 @@
 //! Rows for lists of sessions: sorted, and true also when another process changes a session.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use domain::SessionId;
 use domain::clock::Timestamp;
 use journal::FileStore;
+use journal::storage::{Access, DiskStorage, Storage, StoredFile};
 
 use crate::world::{NOW, World, created, entries, notice};
 
@@ -60,4 +66,126 @@ fn unreadable_session_does_not_hide_the_others() {
         rows.map(|row| row.id).collect::<Vec<_>>()
     };
     assert_eq!(world.store.newest_first(readable).unwrap(), [good]);
+}
+
+/// The real disk, which counts how many files of sessions are opened.
+struct Counted {
+    disk: DiskStorage,
+    opened: Arc<AtomicUsize>,
+}
+
+impl Storage for Counted {
+    fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn StoredFile>> {
+        if path.ends_with("/events.jsonl") {
+            self.opened.fetch_add(1, Ordering::Relaxed);
+        }
+        self.disk.open(path, access)
+    }
+    fn exists(&self, path: &str) -> io::Result<bool> {
+        self.disk.exists(path)
+    }
+    fn changed_at(&self, dir: &str) -> io::Result<Option<Timestamp>> {
+        self.disk.changed_at(dir)
+    }
+    fn file_changed_at(&self, path: &str) -> io::Result<Option<Timestamp>> {
+        let changed = self.disk.file_changed_at(path)?;
+        // As if all of it had happened a minute ago.
+        Ok(changed.map(|at| Timestamp(at.0 - 60.0)))
+    }
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+    fn create_dir(&self, path: &str) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove_file(&self, path: &str) -> io::Result<()> {
+        self.disk.remove_file(path)
+    }
+    fn remove_dir(&self, path: &str) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+    fn sync_dir(&self, path: &str) -> io::Result<()> {
+        self.disk.sync_dir(path)
+    }
+    fn boot_id(&self) -> Option<String> {
+        self.disk.boot_id()
+    }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes()
+    }
+}
+
+/// More sessions than are left unsaved.
+const SESSIONS: usize = 250;
+
+/// A store that was just opened, and how many sessions it has opened since.
+fn start(dir: &Path) -> (FileStore, Arc<AtomicUsize>) {
+    let opened = Arc::new(AtomicUsize::new(0));
+    let disk = DiskStorage::open(dir, "sessions").unwrap();
+    let counted = Counted {
+        disk,
+        opened: Arc::clone(&opened),
+    };
+    let store = FileStore::with_storage(Arc::new(counted));
+    opened.store(0, Ordering::Relaxed);
+    (store, opened)
+}
+
+/// Sessions whose rows a list has saved, newest first.
+fn saved_list() -> (World, Vec<SessionId>) {
+    let world = World::new();
+    let made = (0..SESSIONS).map(|number| make(&world.store, number as f64));
+    let mut ids: Vec<SessionId> = made.collect();
+    ids.reverse();
+    let (store, opened) = start(world.dir.path());
+    assert_eq!(order(&store), ids);
+    assert_eq!(opened.load(Ordering::Relaxed), SESSIONS);
+    (world, ids)
+}
+
+#[test]
+fn list_after_a_restart_reads_no_session_that_was_listed_before() {
+    let (world, ids) = saved_list();
+    let (store, opened) = start(world.dir.path());
+    assert_eq!(order(&store), ids);
+    assert_eq!(opened.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn list_after_a_restart_shows_what_changed_meanwhile() {
+    let (world, mut ids) = saved_list();
+    let (changed, deleted) = (ids.remove(9), ids.remove(9));
+    let (mut writer, _) = world.store.open_session(changed, NOW, &mut |_| {}).unwrap();
+    let later = Timestamp(NOW.0 + 1e6);
+    writer.append(entries([notice("hi")]), later).unwrap();
+    drop(writer);
+    world.store.delete(deleted).unwrap();
+    let new = make(&world.store, 2e6);
+    ids.splice(..0, [new, changed]);
+    let (store, opened) = start(world.dir.path());
+    assert_eq!(order(&store), ids);
+    assert_eq!(opened.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn damaged_or_missing_catalogue_is_made_anew() {
+    let (world, ids) = saved_list();
+    let file = world.dir.path().join("sessions/catalogue");
+    let sound = std::fs::read(&file).unwrap();
+    let mut flipped = sound.clone();
+    flipped[sound.len() / 2] ^= 1;
+    for bytes in [&flipped[..], &sound[..sound.len() / 2], b"", &[0; 5000]] {
+        std::fs::write(&file, bytes).unwrap();
+        let (store, opened) = start(world.dir.path());
+        assert_eq!(order(&store), ids);
+        assert_eq!(opened.load(Ordering::Relaxed), SESSIONS);
+        assert_eq!(std::fs::read(&file).unwrap().len(), sound.len());
+    }
+    std::fs::remove_file(&file).unwrap();
+    let (store, _) = start(world.dir.path());
+    assert_eq!(order(&store), ids);
+    assert!(file.exists());
 }

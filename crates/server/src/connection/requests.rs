@@ -79,7 +79,7 @@ impl Connection {
     }
 
     fn new_session(&mut self, id: RequestId, new: acp::NewSession) {
-        if self.principal.scope() == Scope::Observe {
+        if !self.principal.may_create() {
             return self.answers.error(&id, RpcError::scope());
         }
         // A client with files of its own may mean a directory that only it has.

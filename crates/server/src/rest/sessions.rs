@@ -28,7 +28,7 @@ pub(super) async fn create(
 ) -> Result<Response, Response> {
     let new: NewSession = object(&service, request).await?;
     check_title(new.title.as_deref())?;
-    check_scope(&principal)?;
+    check_may_create(&principal)?;
     let own = || service.cwd.to_string_lossy().into_owned();
     let cwd = new.cwd.unwrap_or_else(own);
     let wanted = WantedRoots {
@@ -152,7 +152,7 @@ pub(super) async fn fork(
     let ForkAt { at } = object(&service, request).await?;
     let id = named.id()?;
     look(&service, &principal, id).await?;
-    check_scope(&principal)?;
+    check_may_create(&principal)?;
     let forked = service.sessions.fork(&principal, id, EventSeq(at)).await;
     match forked {
         Ok(glance) => Ok(made(&service, glance)),
@@ -192,6 +192,12 @@ pub(super) fn check_scope(principal: &Principal) -> Result<(), Response> {
         Scope::Control => Ok(()),
         Scope::Observe => Err(command_refusal(&CommandError::Scope)),
     }
+}
+
+/// Refuses a token that may only look, or that is for one session.
+fn check_may_create(principal: &Principal) -> Result<(), Response> {
+    let refused = || command_refusal(&CommandError::Scope);
+    principal.may_create().then_some(()).ok_or_else(refused)
 }
 
 fn shown(service: &Service, status: StatusCode, glance: Glance) -> Response {

@@ -8,6 +8,7 @@ use domain::limits::{COMMAND_DEPTH_MAX, COMMAND_PARTS_MAX};
 
 use super::super::shell::Word;
 use super::super::shell::exact::{self, Dialect, ExactWord, Unknown};
+use super::hidden;
 use super::starters::{self, Starts};
 use super::{Line, Part};
 
@@ -217,7 +218,8 @@ fn is_known_builtin(name: &str, words: &[Word]) -> bool {
         "test" | "[" => arguments().all(|text| !matches!(text, "-v" | "-R") && !may_run(text)),
         "printf" => {
             let is_format = |text: &str| !text.starts_with("-v");
-            words.get(1).is_none_or(|word| is_format(&word.text)) && !arguments().any(may_run)
+            words.get(1).is_none_or(|word| is_format(&word.text))
+                && !arguments().any(|text| may_run(text) || hidden::counts_into_a_variable(text))
         }
         "set" => arguments().all(is_set),
         _ => true,

@@ -56,6 +56,11 @@ const INTERPRETERS: &[(&str, &str, &str)] = &[
     ("osascript", "e", "l"),
     ("ghc", "e", ""),
     ("swift", "e", ""),
+    ("octave", "", ""),
+    ("R", "e", ""),
+    ("gnuplot", "e", ""),
+    ("clojure", "e", ""),
+    ("jrunscript", "e", "f"),
 ];
 
 /// Programs that do what they read, and can run anything.
@@ -70,6 +75,9 @@ const CHANGING: &[&str] = &[
     "alias", "bind", "compgen", "complete", "compopt", "enable", "fc", "history", "let",
 ];
 
+/// Modules of Python that run code from their arguments or their input.
+const CODE_MODULES: &[&str] = &["asyncio", "code", "pdb", "timeit"];
+
 /// Variables that name programs or change how they are found and read.
 const VARIABLES: &[&str] = &[
     "BASHOPTS",
@@ -78,12 +86,14 @@ const VARIABLES: &[&str] = &[
     "COMPILER_PATH",
     "EDITOR",
     "ENV",
+    "EXINIT",
     "FCEDIT",
     "GCC_EXEC_PREFIX",
     "GLOBIGNORE",
     "GNUMAKEFLAGS",
     "IFS",
     "JAVA_TOOL_OPTIONS",
+    "LESS",
     "LESSCLOSE",
     "LESSOPEN",
     "MAKEFILES",
@@ -114,6 +124,7 @@ const VARIABLES: &[&str] = &[
     "SUDO_ASKPASS",
     "SUDO_EDITOR",
     "TAR_OPTIONS",
+    "VIMINIT",
     "VISUAL",
     "_JAVA_OPTIONS",
 ];
@@ -127,6 +138,8 @@ const VARIABLE_STARTS: &[&str] = &[
     "LD_",
     "PERL5",
     "PYTHON",
+    "npm_config_",
+    "NPM_CONFIG_",
 ];
 
 /// Those of them that are harmless.
@@ -148,6 +161,9 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "PYTHONUNBUFFERED",
     "PYTHONUTF8",
 ];
+
+/// Places in a variable's value where a command may begin; more are not looked at.
+const VALUE_WORDS_MAX: usize = 32;
 
 const CODE: &str = "it runs code that is not a shell command";
 const LATER: &str = "a builtin in it changes what commands mean";
@@ -204,13 +220,23 @@ fn builtin(program: &str, arguments: &[Word], hidden: &mut Hidden) {
     let is_odd = |word: &Word| word.is_open || word.text.contains(['[', '$', '`']);
     match program {
         "read" | "unset" | "getopts" | "wait" => {
-            hidden.hide_if(arguments.iter().any(is_odd), AGAIN)
+            hidden.hide_if(arguments.iter().any(is_odd), AGAIN);
+            hidden.hide_if(texts().any(is_changing), VARIABLE);
         }
         "mapfile" | "readarray" => {
             let calls_back = texts().any(|text| text.starts_with('-') && text.contains('C'));
             hidden.hide_if(calls_back || arguments.iter().any(is_odd), AGAIN);
+            hidden.hide_if(texts().any(is_changing), VARIABLE);
         }
         "printf" => {
+            // A format that is not known may count into a variable, too.
+            let is_open_format = arguments.len() > 1 && arguments[0].is_open;
+            let counts = is_open_format || texts().any(counts_into_a_variable);
+            let names = texts().take(2).map(|text| text.trim_start_matches("-v"));
+            let sets = texts().next().is_some_and(|text| text.starts_with("-v"));
+            let is_listed = texts().any(is_changing);
+            let is_set = sets && names.clone().any(is_changing);
+            hidden.hide_if(is_set || counts && (is_listed || is_open_format), VARIABLE);
             let is_setting = arguments.first().is_some_and(|word| {
                 word.text.starts_with("-v") || word.is_open && word.text.is_empty()
             });
@@ -254,6 +280,17 @@ fn builtin(program: &str, arguments: &[Word], hidden: &mut Hidden) {
     }
 }
 
+/// Whether a format of `printf` has `%n`, which sets the variable that is named for it.
+pub(super) fn counts_into_a_variable(format: &str) -> bool {
+    let is_between = |c: char| c.is_ascii_digit() || "-+ #'.*hjlqtzL".contains(c);
+    let directives = format.replace("%%", "");
+    let mut directives = directives.split('%').skip(1);
+    directives.any(|directive| {
+        let conversion = directive.trim_start_matches(is_between);
+        conversion.starts_with(['n', '\\'])
+    })
+}
+
 /// Whether `[ … ]` cannot evaluate a name: it has none, or only plain ones.
 fn is_harmless_test(arguments: &[Word]) -> bool {
     let arguments = match arguments.split_last() {
@@ -286,12 +323,22 @@ fn variable(word: &Word, hidden: &mut Hidden) {
         return hidden.hide_if(word.is_open || word.text.contains('['), VARIABLE);
     };
     let name = name.trim_end_matches('+');
-    let is_listed =
-        VARIABLES.contains(&name) || VARIABLE_STARTS.iter().any(|start| name.starts_with(start));
-    let is_changing = is_listed && !HARMLESS_VARIABLES.contains(&name);
-    hidden.hide_if(is_changing || name.contains('['), VARIABLE);
+    hidden.hide_if(is_changing(name) || name.contains('['), VARIABLE);
     hidden.hide_if(value.contains("$(") || value.contains('`'), VARIABLE);
     hidden.texts.push(value.to_owned());
+    // Programs also take options from variables, and some options name a command.
+    let starts = value.match_indices([' ', '=', '!']).map(|(at, _)| at + 1);
+    let rests = starts
+        .take(VALUE_WORDS_MAX)
+        .map(|at| value[at..].to_owned());
+    hidden.texts.extend(rests);
+}
+
+/// Whether a variable of this name changes what runs.
+pub(super) fn is_changing(name: &str) -> bool {
+    let is_listed =
+        VARIABLES.contains(&name) || VARIABLE_STARTS.iter().any(|start| name.starts_with(start));
+    is_listed && !HARMLESS_VARIABLES.contains(&name)
 }
 
 fn declaration(arguments: &[Word], hidden: &mut Hidden) {
@@ -315,7 +362,22 @@ fn runs_code(arguments: &[Word], code: &str, values: &str) -> bool {
         }
         match text {
             "--version" | "-V" | "-v" | "--help" | "-h" => is_asking = true,
-            "-m" => return words.next().is_none_or(|module| module.is_open),
+            "-m" => {
+                let is_code = |module: &Word| CODE_MODULES.contains(&module.text.as_str());
+                let module = words.next();
+                return module.is_none_or(|module| module.is_open || is_code(module));
+            }
+            // An address that is code itself, and an option that ends early and goes on as code.
+            _ if text.contains("data:") => return true,
+            _ if text.starts_with('-') && text.contains([';', '(']) => return true,
+            _ if CODE_MODULES
+                .iter()
+                .any(|module| letters.strip_prefix('m') == Some(*module)) =>
+            {
+                return true;
+            }
+            // The subcommand of `deno`; what it runs comes next.
+            "run" => {}
             "--" => {}
             _ if !text.starts_with('-') => {
                 return is_stream(text) || text == "eval" || text == "repl";

@@ -37,7 +37,25 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("apt", &["-o"]),
     ("apt-get", &["-o"]),
     ("gcc", &["-wrapper", "-B"]),
+    ("g++", &["-wrapper", "-B"]),
+    ("cc", &["-wrapper", "-B"]),
+    ("c++", &["-wrapper", "-B"]),
     ("clang", &["-B"]),
+    ("clang++", &["-B"]),
+    ("fzf", &["--preview", "--bind", "--become"]),
+    (
+        "svn",
+        &[
+            "--diff-cmd",
+            "--diff3-cmd",
+            "--editor-cmd",
+            "--config-option",
+        ],
+    ),
+    ("hg", &["--config"]),
+    ("install", &["--strip-program"]),
+    ("bat", &["--pager"]),
+    ("delta", &["--pager"]),
     ("nmap", &["--script"]),
     ("xz", &[]),
     (
@@ -62,6 +80,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
             "--msg-filter",
             "--commit-filter",
             "--ext-diff",
+            "--sendmail-cmd",
+            "--smtp-server",
             "--textconv",
         ],
     ),
@@ -102,6 +122,11 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("nix", &["run", "shell", "develop"]),
     ("nix-shell", &["--run", "--command"]),
     ("vagrant", &["ssh"]),
+    ("ip", &["exec"]),
+    ("lxc", &["exec", "shell"]),
+    ("incus", &["exec", "shell"]),
+    ("machinectl", &["shell"]),
+    ("flatpak", &["run"]),
     ("op", &["run"]),
 ];
 
@@ -123,7 +148,7 @@ pub(super) fn run_a_command(program: &str, words: &[Word]) -> bool {
 fn is_option(text: &str, option: &str) -> bool {
     let name = text.split('=').next().unwrap_or_default();
     match option.strip_prefix("--") {
-        Some(_) => name.len() > 3 && option.starts_with(name),
+        Some(_) => name.len() > 2 && option.starts_with(name),
         None if option.len() == 2 => {
             let is_cluster = text.starts_with('-') && !text.starts_with("--");
             is_cluster

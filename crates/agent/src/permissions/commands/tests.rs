@@ -81,9 +81,9 @@ fn d_04_a_command_is_allowed_if_each_of_its_parts_is() {
 
 #[test]
 fn d_04_a_command_with_a_part_that_no_rule_allows_is_not_allowed() {
-    for command in smuggling::SMUGGLING {
-        assert_eq!(judge(GIT, &[], command), "nothing", "{command}");
-    }
+    let is_covered = |command: &&&str| judge(GIT, &[], command) != "nothing";
+    let covered: Vec<_> = smuggling::SMUGGLING.iter().filter(is_covered).collect();
+    assert!(covered.is_empty(), "allowed: {covered:#?}");
 }
 
 #[test]
@@ -99,6 +99,12 @@ fn d_04_what_starts_another_program_must_be_spelled_out_up_to_its_name() {
         ("xargs sh *", "xargs sh -c 'rm x'", "allow"),
         ("sudo *", "sudo rm x", "nothing"),
         ("sudo -u bob make *", "sudo -u bob make x", "allow"),
+        // `%n` sets a variable, here the one by which programs are found.
+        ("printf *", "printf '%n' PATH", "nothing"),
+        ("printf *", "printf -- 'a%-5ln' PATH", "nothing"),
+        ("printf *", "printf '%d %*n' 1 2 PATH", "nothing"),
+        ("printf *", "printf '%s\\n' name", "allow"),
+        ("printf *", "printf '100%%n'", "allow"),
         ("find *", "find . -name '*.rs'", "allow"),
         ("find *", "find . -exec rm {} \\;", "nothing"),
         ("find *", "find . -execdir rm {} +", "nothing"),
@@ -261,17 +267,16 @@ fn d_04_a_denied_part_is_found_wherever_it_hides() {
 fn d_04_a_command_that_a_deny_rule_cannot_rule_out_is_denied() {
     let tables = [hidden::BY_THE_SHELL, told::BY_A_PROGRAM];
     assert!(tables.iter().map(|table| table.len()).sum::<usize>() > 400);
-    for command in tables.concat() {
-        let said = judge(&["*"], &["rm *"], command);
-        assert_eq!(said, "deny", "{command}");
-    }
+    let is_missed = |command: &&str| judge(&["*"], &["rm *"], command) != "deny";
+    let missed: Vec<&str> = tables.concat().into_iter().filter(is_missed).collect();
+    assert!(missed.is_empty(), "not denied: {missed:#?}");
 }
 
 #[test]
 fn d_04_a_deny_rule_leaves_everyday_commands_alone() {
-    for command in harmless::HARMLESS {
-        assert_eq!(judge(&["*"], &["rm *"], command), "allow", "{command}");
-    }
+    let is_hit = |command: &&&str| judge(&["*"], &["rm *"], command) != "allow";
+    let hit: Vec<_> = harmless::HARMLESS.iter().filter(is_hit).collect();
+    assert!(hit.is_empty(), "not allowed: {hit:#?}");
 }
 
 #[test]

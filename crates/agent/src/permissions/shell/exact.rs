@@ -65,6 +65,8 @@ pub(in super::super) struct ExactWord {
     /// name begins with the text before it, and so none is an option.
     pub(in super::super) glob: Option<usize>,
     is_quoted: bool,
+    /// Whether it has a `{` without quotes.
+    has_brace: bool,
     /// How much of the beginning is written without quotes.
     bare: usize,
 }
@@ -234,6 +236,8 @@ impl<'a> Reader<'a> {
         match self.rest() {
             _ if is_end => Ok(Joint::Then),
             rest if rest.starts_with(";;") || rest.starts_with(";&") => Err(SYNTAX),
+            // To bash a second `&>` is one more redirection, to others it ends the command.
+            rest if rest.starts_with("&>") => Err(SYNTAX),
             _ if self.take("&&") => Ok(Joint::And),
             _ if self.take("||") => Ok(Joint::Or),
             _ if self.take("&") => Ok(Joint::Background),
@@ -421,6 +425,11 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        // `{a}b,c}` is two words to bash, and in `{0}\{a,b}` a quoted brace counts as well.
+        let is_list = word.text.contains(',') || word.text.contains("..");
+        if word.has_brace && (is_list || word.text.matches('{').count() > 1) {
+            return Err(EXPANDED);
+        }
         if word.text == "[" {
             // Without a `]` it stands for itself.
             word.glob = None;
@@ -451,6 +460,7 @@ impl<'a> Reader<'a> {
                 if end.is_none() || !self.rest()[inside.len()..].starts_with('}') {
                     return Err(EXPANDED);
                 }
+                word.has_brace = true;
             }
             c if !c.is_ascii() && !c.is_alphanumeric() => {
                 return Err(Unknown("it has characters that look like others"));

@@ -200,7 +200,11 @@ impl Reader<'_> {
 
     /// `{a,b}` becomes several words, `{}` and a lone `{` stay what they are.
     fn brace(&mut self, word: &mut Word) {
-        if self.take("{}") {
+        let rest = &self.text[self.at..];
+        let rest = &rest[..rest.find(ends_word).unwrap_or(rest.len())];
+        // `{}a,b}` is two words.
+        let is_list = rest.contains(',') || rest.contains("..");
+        if !is_list && self.take("{}") {
             word.push_bare('{');
             word.push_bare('}');
             return;

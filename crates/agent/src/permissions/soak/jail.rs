@@ -129,7 +129,12 @@ impl Jail {
         )]
         let started = Command::new("/bin/sh")
             // A descriptor that no command here closes tells when the last of its processes has ended.
-            .args(["-c", "ulimit -t 10; exec 8>&1 \"$1\" -c \"$2\"", "sh"])
+            // A shell whose output has no reader goes on, or what it runs would be a matter of chance.
+            .args([
+                "-c",
+                "ulimit -t 10; trap '' PIPE; exec 8>&1 \"$1\" -c \"$2\"",
+                "sh",
+            ])
             .arg(&self.shell)
             .arg(text)
             .current_dir(self.top.join("work"))

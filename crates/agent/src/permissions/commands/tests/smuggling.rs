@@ -22,6 +22,17 @@ pub(super) const SMUGGLING: &[&str] = &[
     "ls {a,b}",
     "ls {1..3}",
     "ls a{b,c}d",
+    // Braces go on after one that closes, and some of them count though they are quoted.
+    "ls {a}b,-R}",
+    "ls {}b,-R}",
+    "ls {0}\\{a,-R}",
+    "ls {0}'{'a,-R}",
+    "ls stash@{0}\\{a,b}",
+    "ls {1}..3}",
+    "ls {a}{b,c}",
+    // To bash both are redirections, and what follows are arguments of `git status`.
+    "git status &>/dev/null&>/dev/null ls -l",
+    "git status &>/dev/null&>>/dev/null ls",
     "ls ~",
     "ls ~/x",
     "ls ~root",
