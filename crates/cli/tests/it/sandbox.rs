@@ -47,17 +47,21 @@ fn runner(command: &str) -> Script {
 fn furnished(command: &str, layer: &str) -> Home {
     let home = Home::new(binary(), runner(command)).env("FASTNESS_SANDBOX_MODE", layer);
     let person = home.user_dir();
-    for directory in [".ssh", ".aws", ".cargo", ".unheard-of", "outside"] {
-        std::fs::create_dir(person.join(directory)).unwrap();
-    }
+    std::fs::create_dir(person.join("outside")).unwrap();
     for (file, text) in [
         (".ssh/id_ed25519", "a key"),
         (".aws/credentials", "a key"),
         (".cargo/credentials.toml", "a token"),
+        (".cargo/config.toml", "[registry]\ntoken = \"a token\"\n"),
+        (".cache/unheard-of/token", "a token"),
+        (".gradle/init.d/private.gradle", "a token"),
+        (".local/share/uv/credentials/credentials.toml", "a token"),
+        (".dotnet/corefx/cryptography/x509stores/my/key.pfx", "a key"),
         (".unheard-of/token", "a token"),
         (".bashrc", "alias ll='ls -l'"),
         ("outside/mine", "mine"),
     ] {
+        std::fs::create_dir_all(person.join(file).parent().unwrap()).unwrap();
         std::fs::write(person.join(file), text).unwrap();
     }
     let hooks = home.workspace().join(".git/hooks");
