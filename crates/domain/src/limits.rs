@@ -456,6 +456,13 @@ impl Limits {
     }
 
     fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        let Self {
+            command_processes_max: processes,
+            command_memory_bytes_max: memory,
+            command_total_memory_bytes_max: total,
+            command_file_bytes_max: file,
+            ..
+        } = self;
         vec![
             ("stall_ms", Slot::Time(&mut self.stall)),
             ("idle_ms", Slot::Time(&mut self.idle)),
@@ -513,22 +520,10 @@ impl Limits {
             ("context_window", Slot::Large(&mut self.context_window)),
             ("compact_percent", Slot::Small(&mut self.compact_percent)),
             ("disk_free_min", Slot::Large(&mut self.disk_free_min)),
-            (
-                "command_processes_max",
-                Slot::Large(&mut self.command_processes_max),
-            ),
-            (
-                "command_memory_bytes_max",
-                Slot::Large(&mut self.command_memory_bytes_max),
-            ),
-            (
-                "command_total_memory_bytes_max",
-                Slot::Large(&mut self.command_total_memory_bytes_max),
-            ),
-            (
-                "command_file_bytes_max",
-                Slot::Large(&mut self.command_file_bytes_max),
-            ),
+            ("command_processes_max", Slot::Large(processes)),
+            ("command_memory_bytes_max", Slot::Large(memory)),
+            ("command_total_memory_bytes_max", Slot::Large(total)),
+            ("command_file_bytes_max", Slot::Large(file)),
         ]
     }
 }

@@ -150,6 +150,51 @@ async fn d_05_a_command_builds_in_its_workspace_and_reaches_nothing_else() {
 }
 
 #[tokio::test]
+async fn ordinary_work_goes_on_without_set_id_bits() {
+    let command = "git init -q made && cd made && git -c user.name=A -c user.email=a@b \
+                   commit -q --allow-empty -m one && git log --format=%s; cd ..; \
+                   mkdir shared/new && stat -c 'inherits %A' shared/new; \
+                   cp -a plain copied && echo copied; cp -a shared copy || ls copy; \
+                   tar cf t.tar plain && mkdir x && tar xf t.tar -C x && ls x/plain; \
+                   install -m 755 plain/a b && echo installed";
+    for layer in LAYERS {
+        let home = furnished(command, layer);
+        for directory in ["plain", "shared"] {
+            std::fs::create_dir(home.workspace().join(directory)).unwrap();
+            home.write(&format!("{directory}/a"), "x");
+        }
+        let shared = home.workspace().join("shared");
+        std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o2775)).unwrap();
+        let server = Program::serve_in(home).await;
+        let mut client = AcpClient::connect_ws(&server).await;
+        client.on_permission(Choice::Allow);
+        let session = client.new_session().await;
+        let said = client.prompt(&session, "go").await.text;
+        for expected in [
+            "one\n",
+            "inherits drwxr-sr-x\n",
+            "copied\n",
+            "copied\ncp: ",
+            "\na\nnew\na\n",
+            "installed",
+        ] {
+            assert!(said.contains(expected), "{layer}: {expected}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn unix_sockets_work_once_the_operator_grants_them() {
+    let command = "/usr/bin/python3 -c 'import socket; \
+                   a = socket.socket(socket.AF_UNIX); a.bind(\"own.sock\"); a.listen(); \
+                   b = socket.socket(socket.AF_UNIX); b.connect(\"own.sock\"); print(\"met\")'";
+    let home = furnished(command, "auto");
+    assert!(printed(&home).await.contains("PermissionError"));
+    let home = home.env("FASTNESS_SANDBOX_UNIX_SOCKETS", "true");
+    assert_eq!(printed(&home).await, "met\n");
+}
+
+#[tokio::test]
 async fn the_network_is_reached_once_the_operator_grants_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,6 +1,7 @@
 //! What of the system is out of sight: what root could read and other users may not, and what is a
 //! secret wherever it can be read.
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -46,11 +47,12 @@ pub(super) fn secrets() -> Vec<PathBuf> {
 
 /// Whether other users may not read what is at `path`. The system says with that what is a secret.
 pub(super) fn is_private(path: &Path) -> bool {
-    let metadata = path.symlink_metadata();
-    metadata.is_ok_and(|found| {
-        let readable = if found.is_dir() { 0o005 } else { 0o004 };
-        !found.is_symlink() && found.mode() & readable != readable
-    })
+    path.symlink_metadata().is_ok_and(|found| is_secret(&found))
+}
+
+fn is_secret(found: &Metadata) -> bool {
+    let readable = if found.is_dir() { 0o005 } else { 0o004 };
+    !found.is_symlink() && found.mode() & readable != readable
 }
 
 /// What in `directory` other users may not read. Beyond `most`, the directories directly in it that
@@ -70,9 +72,12 @@ fn private_in(directory: &Path, most: usize) -> Vec<PathBuf> {
 }
 
 fn collect(path: &Path, depth: usize, private: &mut Vec<PathBuf>) {
-    if is_private(path) {
+    let Ok(found) = path.symlink_metadata() else {
+        return;
+    };
+    if is_secret(&found) {
         private.push(path.to_owned());
-    } else if depth > 0 && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+    } else if depth > 0 && found.is_dir() {
         for inside in names_in(path) {
             collect(&inside, depth - 1, private);
         }
