@@ -15,16 +15,17 @@ pub(super) async fn check(settings: &Settings) -> Check {
 
 /// Whether the memory of a whole command is limited, or only that of each of its processes.
 pub(super) fn check_memory(settings: &Settings) -> Check {
-    let is_off = settings.sandbox.mode == SandboxMode::Off;
-    of_memory(!is_off && sandbox::can_limit_memory(), is_off)
+    let is_on = settings.sandbox.mode != SandboxMode::Off;
+    of_memory(is_on.then(sandbox::can_limit_memory))
 }
 
-fn of_memory(is_limited: bool, is_off: bool) -> Check {
+/// Nothing is limited where the sandbox is off.
+fn of_memory(is_limited: Option<bool>) -> Check {
     let check = |state, finding: &str| Check::new("memory limit", state, finding.to_owned());
-    match (is_limited, is_off) {
-        (true, _) => check(State::Fine, "of a whole command, by a control group"),
-        (false, true) => check(State::Noted, "none, because the sandbox is off"),
-        (false, false) => check(
+    match is_limited {
+        Some(true) => check(State::Fine, "of a whole command, by a control group"),
+        None => check(State::Noted, "none, because the sandbox is off"),
+        Some(false) => check(
             State::Noted,
             "of each process; shared memory is not counted, because no control group can be made",
         )
@@ -55,8 +56,8 @@ mod tests {
 
     #[test]
     fn memory_that_is_not_counted_is_noted() {
-        assert_eq!(of_memory(true, false).state, State::Fine);
-        let check = of_memory(false, false);
+        assert_eq!(of_memory(Some(true)).state, State::Fine);
+        let check = of_memory(Some(false));
         assert_eq!(check.state, State::Noted);
         assert!(check.finding.contains("shared memory is not counted"));
     }

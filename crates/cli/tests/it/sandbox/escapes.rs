@@ -174,30 +174,35 @@ async fn attempts(layer: &str, user: User) -> BTreeMap<String, String> {
     }
     let said = printed(&home).await;
     if layer != "off" {
-        let hooks = home.workspace().join(".git/hooks");
-        assert_eq!(hooks.read_dir().unwrap().count(), 0, "{layer}: {said}");
-        assert_eq!(
-            home.read(".git/config").as_deref(),
-            Some("[core]\n"),
-            "{layer}"
-        );
-        let nested = home.read("nested/.git/config");
-        assert_eq!(nested.as_deref(), Some("[core]\n"), "{layer}: {said}");
-        assert_eq!(
-            home.read(".vscode/tasks.json").as_deref(),
-            Some("{}"),
-            "{layer}"
-        );
-        for planted in [".git/commondir", "planted/config", ".envrc"] {
-            assert_eq!(home.read(planted), None, "{layer}: {planted}: {said}");
-        }
-        let mine = home.user_dir().join("outside/mine");
-        assert_eq!(read_file(&mine).as_deref(), Some("mine"), "{layer}");
+        assert_kept(&home, layer, &said);
     }
     let lines = said.lines().filter_map(|line| line.split_once(": "));
     lines
         .map(|(attempt, outcome)| (attempt.to_owned(), outcome.to_owned()))
         .collect()
+}
+
+/// Asserts that what is protected is as it was.
+fn assert_kept(home: &Home, layer: &str, said: &str) {
+    let hooks = home.workspace().join(".git/hooks");
+    assert_eq!(hooks.read_dir().unwrap().count(), 0, "{layer}: {said}");
+    assert_eq!(
+        home.read(".git/config").as_deref(),
+        Some("[core]\n"),
+        "{layer}"
+    );
+    let nested = home.read("nested/.git/config");
+    assert_eq!(nested.as_deref(), Some("[core]\n"), "{layer}: {said}");
+    assert_eq!(
+        home.read(".vscode/tasks.json").as_deref(),
+        Some("{}"),
+        "{layer}"
+    );
+    for planted in [".git/commondir", "planted/config", ".envrc"] {
+        assert_eq!(home.read(planted), None, "{layer}: {planted}: {said}");
+    }
+    let mine = home.user_dir().join("outside/mine");
+    assert_eq!(read_file(&mine).as_deref(), Some("mine"), "{layer}");
 }
 
 /// What the guide's table says: for each attempt its outcome by column.
