@@ -47,6 +47,7 @@ pub(crate) async fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
         store(&settings.data_dir),
         disk(&settings.data_dir, &settings.limits),
         sandbox::check(settings).await,
+        sandbox::check_memory(settings),
         server(&settings.data_dir).await,
     ]);
     checks.extend(editors::checks(settings));

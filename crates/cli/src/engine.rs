@@ -189,6 +189,7 @@ pub(crate) fn shell(settings: &Settings, data_dir: &Path) -> Shell {
     let bounds = Bounds {
         processes: limits.command_processes_max,
         memory_bytes: limits.command_memory_bytes_max,
+        total_memory_bytes: limits.command_total_memory_bytes_max,
         file_bytes: limits.command_file_bytes_max,
     };
     Shell::new(settings.environment.variables(), data_dir.join("sessions"))

@@ -332,6 +332,8 @@ pub struct Limits {
     pub command_processes_max: u64,
     /// Bytes of memory that one process of a command may fill.
     pub command_memory_bytes_max: u64,
+    /// Bytes of memory that all processes of a command may fill together, shared memory included.
+    pub command_total_memory_bytes_max: u64,
     /// Bytes of the largest file that a command may write.
     pub command_file_bytes_max: u64,
     /// Bytes of one WebSocket message or ACP POST.
@@ -394,6 +396,8 @@ impl Default for Limits {
             command_processes_max: 2_048,
             // What compilers and linkers of large programs take.
             command_memory_bytes_max: 8 * 1024 * 1024 * 1024,
+            // A parallel build of a large program: two linkers and a dozen compilers.
+            command_total_memory_bytes_max: 16 * 1024 * 1024 * 1024,
             // Larger than what builds write, smaller than most disks.
             command_file_bytes_max: 16 * 1024 * 1024 * 1024,
             message_bytes_max: 16 * 1024 * 1024,
@@ -452,6 +456,13 @@ impl Limits {
     }
 
     fn slots(&mut self) -> Vec<(&'static str, Slot<'_>)> {
+        let Self {
+            command_processes_max: processes,
+            command_memory_bytes_max: memory,
+            command_total_memory_bytes_max: total,
+            command_file_bytes_max: file,
+            ..
+        } = self;
         vec![
             ("stall_ms", Slot::Time(&mut self.stall)),
             ("idle_ms", Slot::Time(&mut self.idle)),
@@ -509,18 +520,10 @@ impl Limits {
             ("context_window", Slot::Large(&mut self.context_window)),
             ("compact_percent", Slot::Small(&mut self.compact_percent)),
             ("disk_free_min", Slot::Large(&mut self.disk_free_min)),
-            (
-                "command_processes_max",
-                Slot::Large(&mut self.command_processes_max),
-            ),
-            (
-                "command_memory_bytes_max",
-                Slot::Large(&mut self.command_memory_bytes_max),
-            ),
-            (
-                "command_file_bytes_max",
-                Slot::Large(&mut self.command_file_bytes_max),
-            ),
+            ("command_processes_max", Slot::Large(processes)),
+            ("command_memory_bytes_max", Slot::Large(memory)),
+            ("command_total_memory_bytes_max", Slot::Large(total)),
+            ("command_file_bytes_max", Slot::Large(file)),
         ]
     }
 }

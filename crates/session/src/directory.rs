@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::{Catalog, Operator, PathError, Provider, RemoteSource, Root, RootBase, Shell, Web};
+use agent::{
+    Catalog, Operator, PathError, Provider, RemoteSource, Root, RootBase, Roots, Shell, Web,
+};
 use auth::{Gate, Principal};
 use domain::clock::Timestamp;
 use domain::limits::MAILBOX_COMMANDS_MAX;
@@ -86,6 +88,8 @@ pub struct Sessions {
     standing: Standing,
     board: Arc<Board>,
     base: Option<Arc<RootBase>>,
+    hidden: Vec<PathBuf>,
+    shell: Option<Shell>,
 }
 
 impl Sessions {
@@ -97,6 +101,7 @@ impl Sessions {
         let limits = Arc::new(engine.limits.clone());
         let board = Arc::new(Board::default());
         let base = engine.base.clone();
+        let (hidden, shell) = (engine.hidden.clone(), engine.shell.clone());
         let link = DirectoryLink {
             requests: requests.clone(),
             board: Arc::clone(&board),
@@ -116,6 +121,8 @@ impl Sessions {
             standing: Standing::default(),
             board,
             base,
+            hidden,
+            shell,
         }
     }
 
@@ -130,12 +137,15 @@ impl Sessions {
     /// Makes a session that belongs to `principal`, and enters it.
     ///
     /// # Errors
-    /// If it cannot be stored.
+    /// If it cannot be stored, or is not safe in its directories.
     pub async fn create(
         &self,
         principal: &Principal,
         new: NewSession,
     ) -> Result<Attached, AttachError> {
+        let others = new.additional_directories.iter().cloned();
+        let roots = Roots::of(new.cwd.clone(), others, self.hidden.clone());
+        session_roots::check_safe(self.shell.as_ref(), &roots).await?;
         let (reply, attached) = oneshot::channel();
         self.ask(
             Request::Create {

@@ -181,6 +181,13 @@ pub enum AttachError {
     /// The given directory is not the session's.
     #[error("cwd differs from the session's")]
     WrongCwd,
+    /// Its directories hold the data directory, and no sandbox keeps commands from that.
+    #[error(
+        "the session's directory holds the server's data directory, and without a sandbox commands \
+         could read the server's tokens; use another directory, or set up a sandbox (`fastness \
+         doctor` says how)"
+    )]
+    HoldsDataDirectory,
     /// It is there but cannot be opened.
     #[error("the session could not be opened")]
     Failed(FailureKind),

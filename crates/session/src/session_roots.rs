@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::{PathError, Root, RootBase};
+use agent::{PathError, Root, RootBase, Roots, Shell};
 use auth::Principal;
 use domain::PrincipalId;
 
+use crate::handle::AttachError;
 use crate::state::SessionState;
 
 /// The directory at `path` for a new session of `principal`: anywhere for the user at this machine,
@@ -47,6 +48,18 @@ pub(crate) fn find_again(state: &SessionState, base: Option<&RootBase>) -> Arc<[
         }
     });
     found.collect()
+}
+
+/// Whether a session can work in `roots`: where they hold the data directory, only a sandbox keeps
+/// its commands from the server's tokens and the journals of others.
+///
+/// # Errors
+/// If there is none.
+pub(crate) async fn check_safe(shell: Option<&Shell>, roots: &Roots) -> Result<(), AttachError> {
+    match shell {
+        Some(shell) if !shell.can_work_in(roots).await => Err(AttachError::HoldsDataDirectory),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// What the journal keeps of `roots` besides their names: where they lie. Nothing if one of them

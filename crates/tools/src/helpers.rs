@@ -118,6 +118,14 @@ pub fn find(name: &str, path: &str, trust: Trust) -> Result<PathBuf, HelperError
     Err(refused.unwrap_or_else(|| HelperError::Missing(name.to_owned())))
 }
 
+/// The shell for commands: the system's `bash`, or `sh` where there is none. A project may have put
+/// another `bash` into the search path. Blocks.
+#[must_use]
+pub(crate) fn system_shell() -> PathBuf {
+    let bash = find("bash", SYSTEM_PATH, Trust::System);
+    bash.unwrap_or_else(|_| PathBuf::from("/bin/sh"))
+}
+
 /// The program at `program`, if it may be run; links are followed, and what they lead to is given.
 /// Blocks.
 ///

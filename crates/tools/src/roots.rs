@@ -144,6 +144,15 @@ impl Roots {
         &self.hidden
     }
 
+    /// Whether something that is hidden lies in one of the directories. Only a sandbox keeps commands
+    /// from it then. Blocks.
+    #[must_use]
+    pub fn hold_hidden(&self) -> bool {
+        let hidden = hidden::locations(&self.hidden);
+        let holds = |root: &Root| hidden.iter().any(|hidden| hidden.starts_with(root.real()));
+        self.roots.iter().any(holds)
+    }
+
     /// The same, with the output of commands that is kept in the directory `outputs`.
     #[must_use]
     pub fn with_outputs(self, outputs: Option<PathBuf>) -> Self {

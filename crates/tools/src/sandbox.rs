@@ -22,12 +22,14 @@ mod piped;
 mod places;
 mod put_back;
 mod ruleset;
+mod secrets;
 mod supervised;
 pub mod supervisor;
 mod tree;
 mod warden;
 
 pub use cage::{Bounds, Cage, Grants};
+pub use control_group::can_limit_memory;
 pub use found::{Found, Sandbox, SandboxMode, SandboxSettings};
 pub use piped::{Piped, PipedComplaints, PipedInput, PipedOutput, PipedProgram};
 pub use supervised::{OURSELVES, Ordered, Sink, supervise};

@@ -156,12 +156,29 @@ impl Shell {
     /// nothing works here.
     ///
     /// # Errors
-    /// If it cannot be made: then nothing may run.
+    /// If it cannot be made, or if there is none and the session's directories hold something hidden:
+    /// then nothing may run.
     pub(crate) async fn cage(&self, roots: &Roots, grants: Grants) -> io::Result<Option<Cage>> {
-        match &self.sandbox {
-            Some(sandbox) => sandbox.cage(roots, grants).await,
-            None => Ok(None),
+        let cage = match &self.sandbox {
+            Some(sandbox) => sandbox.cage(roots, grants).await?,
+            None => None,
+        };
+        if cage.is_none() && !self.can_work_in(roots).await {
+            return Err(io::Error::other(
+                "the session's directory holds the server's data directory, and there is no sandbox",
+            ));
         }
+        Ok(cage)
+    }
+
+    /// Whether a session with `roots` is safe: its directories hold nothing that is hidden, such as
+    /// the data directory, or a sandbox keeps commands from it.
+    pub async fn can_work_in(&self, roots: &Roots) -> bool {
+        let session = roots.clone();
+        // Looking at the disk blocks.
+        let looking = tokio::task::spawn_blocking(move || session.hold_hidden());
+        let is_held = looking.await.unwrap_or(true);
+        !is_held || self.sandbox_found().await.is_sandbox()
     }
 
     /// Starts a program that runs for long and is spoken to, where commands begin and shut in as
@@ -273,7 +290,7 @@ impl Shell {
 
 /// A program for outside of the sandbox, with its arguments and variables: found where no session
 /// can write, and with a search path that leads nowhere else.
-async fn outside(
+pub(crate) async fn outside(
     mut words: Vec<String>,
     mut variables: Vec<(String, String)>,
 ) -> io::Result<(Vec<String>, Vec<(String, String)>)> {

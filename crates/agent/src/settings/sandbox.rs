@@ -15,6 +15,8 @@ pub struct SandboxSection {
     pub mode: Option<Mode>,
     /// Whether every command may reach the network.
     pub network: Option<bool>,
+    /// Whether commands may use Unix sockets.
+    pub unix_sockets: Option<bool>,
     /// What commands see beyond what they always do.
     pub read: Vec<String>,
     /// What they may change beyond the session's directories.
@@ -53,6 +55,9 @@ impl SandboxSection {
         }
         if let Some(network) = self.network {
             settings.network = network;
+        }
+        if let Some(unix_sockets) = self.unix_sockets {
+            settings.unix_sockets = unix_sockets;
         }
         let paths = |named: &[String]| -> Vec<PathBuf> {
             named

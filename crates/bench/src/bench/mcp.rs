@@ -113,6 +113,7 @@ async fn hub(named: Vec<ToolServer>, folder: &Path) -> Result<Arc<Hub>, Failure>
     let bounds = Bounds {
         processes: 2_048,
         memory_bytes: 8 << 30,
+        total_memory_bytes: 8 << 30,
         file_bytes: 16 << 30,
     };
     let shell = Shell::new(variables, folder.to_owned());

@@ -31,6 +31,7 @@ pub(super) const GROUPS: &[(&str, Group)] = &[
 const BOUNDS: Bounds = Bounds {
     processes: 2_048,
     memory_bytes: 8 << 30,
+    total_memory_bytes: 8 << 30,
     file_bytes: 16 << 30,
 };
 

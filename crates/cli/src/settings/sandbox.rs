@@ -16,6 +16,7 @@ pub(super) fn resolve(
 ) -> anyhow::Result<SandboxSettings> {
     const MODE: &str = "FASTNESS_SANDBOX_MODE";
     const NETWORK: &str = "FASTNESS_SANDBOX_NETWORK";
+    const UNIX_SOCKETS: &str = "FASTNESS_SANDBOX_UNIX_SOCKETS";
     let mut settings = SandboxSettings::default();
     let home = environment.home();
     file.settings().sandbox.apply(&mut settings, home);
@@ -29,13 +30,18 @@ pub(super) fn resolve(
             return Err(Failure::usage(sentence).into());
         }
     }
-    match environment.value(NETWORK) {
-        None => {}
-        Some("true" | "1") => settings.network = true,
-        Some("false" | "0") => settings.network = false,
-        Some(other) => {
-            let sentence = format!("{NETWORK} takes true or false, not `{other}`");
-            return Err(Failure::usage(sentence).into());
+    for (name, setting) in [
+        (NETWORK, &mut settings.network),
+        (UNIX_SOCKETS, &mut settings.unix_sockets),
+    ] {
+        match environment.value(name) {
+            None => {}
+            Some("true" | "1") => *setting = true,
+            Some("false" | "0") => *setting = false,
+            Some(other) => {
+                let sentence = format!("{name} takes true or false, not `{other}`");
+                return Err(Failure::usage(sentence).into());
+            }
         }
     }
     Ok(settings)

@@ -75,6 +75,36 @@ def read_cargos_token():
 
 
 @attempt
+def read_uvs_token():
+    return read(AT["home"] + "/.local/share/uv/credentials/credentials.toml")
+
+
+@attempt
+def read_a_token_among_caches():
+    return read(AT["home"] + "/.cache/unheard-of/token")
+
+
+@attempt
+def read_a_start_script_of_gradle():
+    return read(AT["home"] + "/.gradle/init.d/private.gradle")
+
+
+@attempt
+def read_a_key_of_dotnet():
+    return read(AT["home"] + "/.dotnet/corefx/cryptography/x509stores/my/key.pfx")
+
+
+@attempt
+def read_a_token_in_cargos_settings():
+    return read(AT["home"] + "/.cargo/config.toml")
+
+
+@attempt
+def read_the_systems_passwords():
+    return read("/etc/shadow")
+
+
+@attempt
 def read_the_servers_token():
     return read(AT["data"] + "/token")
 
@@ -97,6 +127,25 @@ def read_a_key_through_proc_self_root():
 @attempt
 def read_a_key_through_the_root_of_a_process():
     return read("/proc/%d/root%s/.ssh/id_ed25519" % (AT["process"], AT["home"]))
+
+
+@attempt
+def read_a_key_through_a_replaced_directory():
+    root = AT["workspace"] + "/root-of-another-session"
+    os.mkdir(root)
+    os.rename(root, root + "-old")
+    os.symlink(AT["home"], root)
+    try:
+        return read(root + "/.ssh/id_ed25519")
+    finally:
+        os.unlink(root)
+
+
+@attempt
+def put_another_directory_in_place_of_the_workspace():
+    os.rename(AT["workspace"], AT["workspace"] + "-old")
+    os.rename(AT["workspace"] + "-old", AT["workspace"])
+    return "escapes"
 
 
 @attempt
@@ -215,6 +264,76 @@ def make_a_device():
     return "escapes"
 
 
+# --- files that give their rights to other users
+
+
+def is_kept(path, bit):
+    """Whether the bit is there; some file systems drop it without a word."""
+    kept = os.stat(path).st_mode & bit
+    os.unlink(path)
+    return "escapes" if kept else "dropped"
+
+
+def program(name):
+    path = os.path.join(HERE, name)
+    with open(path, "w") as made:
+        made.write("#!/bin/sh\n")
+    return path
+
+
+@attempt
+def set_the_user_of_a_program():
+    path = program("set-uid")
+    os.chmod(path, 0o4755)
+    return is_kept(path, stat.S_ISUID)
+
+
+@attempt
+def set_the_group_of_a_program():
+    path = program("set-gid")
+    os.chmod(path, 0o2755)
+    return is_kept(path, stat.S_ISGID)
+
+
+@attempt
+def set_the_user_of_an_open_program():
+    path = program("set-uid-open")
+    with open(path) as opened:
+        os.fchmod(opened.fileno(), 0o4755)
+    return is_kept(path, stat.S_ISUID)
+
+
+@attempt
+def set_the_user_of_a_program_by_the_newest_call():
+    path = program("set-uid-newest")
+    name = ctypes.create_string_buffer(path.encode())
+    syscall(452, -100, ctypes.addressof(name), 0o4755, 0)
+    return is_kept(path, stat.S_ISUID)
+
+
+@attempt
+def open_a_new_program_with_its_user_set():
+    path = os.path.join(HERE, "set-uid-opened")
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o4755))
+    return is_kept(path, stat.S_ISUID)
+
+
+@attempt
+def open_a_new_program_by_the_newest_call():
+    path = os.path.join(HERE, "set-uid-opened-newest")
+    name = ctypes.create_string_buffer(path.encode())
+    how = ctypes.create_string_buffer(struct.pack("<QQQ", os.O_CREAT | os.O_WRONLY, 0o4755, 0))
+    os.close(syscall(437, -100, ctypes.addressof(name), ctypes.addressof(how), 24))
+    return is_kept(path, stat.S_ISUID)
+
+
+@attempt
+def make_a_node_with_its_user_set():
+    path = os.path.join(HERE, "set-uid-node")
+    os.mknod(path, stat.S_IFREG | 0o4755)
+    return is_kept(path, stat.S_ISUID)
+
+
 # --- the network, and what listens on this machine
 
 
@@ -246,6 +365,43 @@ def connect_to_a_socket_by_its_path():
     with socket.socket(socket.AF_UNIX) as unix:
         unix.connect(AT["outside"] + "/agent.sock")
         return "escapes"
+
+
+def connect(path):
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.connect(path)
+        return "escapes"
+
+
+@attempt
+def connect_to_a_socket_with_a_relative_name():
+    return connect(AT["outside"] + "/relative.sock")
+
+
+@attempt
+def connect_to_a_socket_that_was_moved():
+    return connect(AT["outside"] + "/moved.sock")
+
+
+@attempt
+def connect_to_a_socket_in_the_workspace():
+    return connect(AT["workspace"] + "/daemon.sock")
+
+
+@attempt
+def connect_to_a_socket_that_is_made_meanwhile():
+    with open(AT["workspace"] + "/ask", "w") as ask:
+        ask.write("make it\n")
+    with open(AT["workspace"] + "/answer") as answer:
+        answer.read()
+    return connect(AT["workspace"] + "/late.sock")
+
+
+@attempt
+def send_to_a_socket_from_one_of_a_pair():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ours.sendto(b"escaped", AT["outside"] + "/datagrams.sock")
+    return "escapes"
 
 
 @attempt
@@ -371,6 +527,34 @@ def start_too_many_processes():
 def take_too_much_memory():
     memory = bytearray(AT["memory"] + 1024)
     return "escapes" if memory else "empty"
+
+
+@attempt
+def fill_memory_that_is_shared():
+    import mmap
+    import signal
+
+    child = os.fork()
+    if child == 0:
+        memory = mmap.mmap(-1, AT["total_memory"] + (64 << 20))
+        for page in range(0, len(memory), 4096):
+            memory[page] = 1
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return "killed" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL else "escapes"
+
+
+@attempt
+def make_a_file_among_devices():
+    return write("/dev/escaped")
+
+
+@attempt
+def fill_the_directory_of_shared_memory():
+    with open("/dev/shm/escaped", "w"):
+        os.unlink("/dev/shm/escaped")
+    size = os.statvfs("/dev/shm")
+    return "escapes" if size.f_blocks * size.f_frsize > AT["shared"] else "bounded"
 
 
 @attempt

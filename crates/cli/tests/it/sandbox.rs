@@ -50,17 +50,21 @@ fn furnished(command: &str, layer: &str) -> Home {
     }
     let home = Home::new(binary(), runner(command)).env("FASTNESS_SANDBOX_MODE", layer);
     let person = home.user_dir();
-    for directory in [".ssh", ".aws", ".cargo", ".unheard-of", "outside"] {
-        std::fs::create_dir(person.join(directory)).unwrap();
-    }
+    std::fs::create_dir(person.join("outside")).unwrap();
     for (file, text) in [
         (".ssh/id_ed25519", "a key"),
         (".aws/credentials", "a key"),
         (".cargo/credentials.toml", "a token"),
+        (".cargo/config.toml", "[registry]\ntoken = \"a token\"\n"),
+        (".cache/unheard-of/token", "a token"),
+        (".gradle/init.d/private.gradle", "a token"),
+        (".local/share/uv/credentials/credentials.toml", "a token"),
+        (".dotnet/corefx/cryptography/x509stores/my/key.pfx", "a key"),
         (".unheard-of/token", "a token"),
         (".bashrc", "alias ll='ls -l'"),
         ("outside/mine", "mine"),
     ] {
+        std::fs::create_dir_all(person.join(file).parent().unwrap()).unwrap();
         std::fs::write(person.join(file), text).unwrap();
     }
     let hooks = home.workspace().join(".git/hooks");
@@ -146,6 +150,51 @@ async fn d_05_a_command_builds_in_its_workspace_and_reaches_nothing_else() {
             "{layer}: {temporary}"
         );
     }
+}
+
+#[tokio::test]
+async fn ordinary_work_goes_on_without_set_id_bits() {
+    let command = "git init -q made && cd made && git -c user.name=A -c user.email=a@b \
+                   commit -q --allow-empty -m one && git log --format=%s; cd ..; \
+                   mkdir shared/new && stat -c 'inherits %A' shared/new; \
+                   cp -a plain copied && echo copied; cp -a shared copy || ls copy; \
+                   tar cf t.tar plain && mkdir x && tar xf t.tar -C x && ls x/plain; \
+                   install -m 755 plain/a b && echo installed";
+    for layer in LAYERS {
+        let home = furnished(command, layer);
+        for directory in ["plain", "shared"] {
+            std::fs::create_dir(home.workspace().join(directory)).unwrap();
+            home.write(&format!("{directory}/a"), "x");
+        }
+        let shared = home.workspace().join("shared");
+        std::fs::set_permissions(&shared, PermissionsExt::from_mode(0o2775)).unwrap();
+        let server = Program::serve_in(home).await;
+        let mut client = AcpClient::connect_ws(&server).await;
+        client.on_permission(Choice::Allow);
+        let session = client.new_session().await;
+        let said = client.prompt(&session, "go").await.text;
+        for expected in [
+            "one\n",
+            "inherits drwxr-sr-x\n",
+            "copied\n",
+            "copied\ncp: ",
+            "\na\nnew\na\n",
+            "installed",
+        ] {
+            assert!(said.contains(expected), "{layer}: {expected}: {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn unix_sockets_work_once_the_operator_grants_them() {
+    let command = "/usr/bin/python3 -c 'import socket; \
+                   a = socket.socket(socket.AF_UNIX); a.bind(\"own.sock\"); a.listen(); \
+                   b = socket.socket(socket.AF_UNIX); b.connect(\"own.sock\"); print(\"met\")'";
+    let home = furnished(command, "auto");
+    assert!(printed(&home).await.contains("PermissionError"));
+    let home = home.env("FASTNESS_SANDBOX_UNIX_SOCKETS", "true");
+    assert_eq!(printed(&home).await, "met\n");
 }
 
 #[tokio::test]

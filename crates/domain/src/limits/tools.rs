@@ -52,6 +52,18 @@ pub const WRITABLE_PLACES_MAX: usize = 10_000;
 /// Bytes that a command may keep in the temporary directory of its own: they are memory.
 pub const COMMAND_SCRATCH_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
+/// Bytes that a command may keep in its `/dev/shm`: they are memory. Browsers under test need a few
+/// hundred megabytes.
+pub const COMMAND_SHARED_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// How much of the machine's memory one command may fill, in per cent, where that can be limited:
+/// the rest keeps the server and the user's desktop alive.
+pub const COMMAND_MEMORY_PERCENT_MAX: u64 = 75;
+
+/// Files and directories of `/etc` that are masked one by one because other users may not read them.
+/// Systems have about twenty; beyond this limit, the directories that hold the others are masked.
+pub const PRIVATE_SYSTEM_FILES_MAX: usize = 256;
+
 /// How long trying out a sandbox may take: it takes some ten milliseconds, and a busy machine a
 /// hundred times that.
 pub const SANDBOX_PROBE_WAIT: Duration = Duration::from_secs(10);

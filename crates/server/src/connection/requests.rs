@@ -389,6 +389,9 @@ pub(super) fn attach_error(error: &session::AttachError) -> RpcError {
         session::AttachError::WrongCwd => {
             RpcError::invalid_params("cwd must be the session's own directory")
         }
+        session::AttachError::HoldsDataDirectory => {
+            RpcError::data_directory_in_root(error.to_string())
+        }
         session::AttachError::Failed(kind) => RpcError::turn_failed(&storage_error(*kind)),
         session::AttachError::Limit(name) => RpcError::limit(name),
     }

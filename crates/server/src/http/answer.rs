@@ -65,6 +65,11 @@ pub(crate) fn attach_refusal(error: &AttachError) -> Response {
             "invalid_request",
             &error.to_string(),
         ),
+        AttachError::HoldsDataDirectory => refusal(
+            StatusCode::CONFLICT,
+            "data_directory_in_root",
+            &error.to_string(),
+        ),
         AttachError::Limit(name) => limited(name),
         AttachError::Failed(kind) => failed(*kind),
     }

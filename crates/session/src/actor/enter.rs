@@ -11,6 +11,7 @@ use crate::attach;
 use crate::handle::{
     AttachError, Attached, AttachmentId, Entrance, Presence, SessionHandle, Snapshot,
 };
+use crate::session_roots;
 use crate::subscription::Subscription;
 
 impl SessionActor {
@@ -34,6 +35,10 @@ impl SessionActor {
             return Err(AttachError::NotFound);
         };
         let scope = attach::check(self.id, state, &entrance, grant.as_ref())?;
+        // Each time: the data directory may have been moved since.
+        if let Some(roots) = self.roots() {
+            session_roots::check_safe(self.engine.shell.as_ref(), &roots).await?;
+        }
         let head = self.feed.head();
         let (cursor, resync) = attach::start(state, &head, entrance.from);
         let damaged_at = self

@@ -24,6 +24,7 @@ use crate::builtin::one_line;
 use crate::plain::line_within;
 use crate::roots::Roots;
 use crate::sandbox::{Grants, Piped, PipedProgram};
+use crate::shell::outside;
 
 /// Characters of what a server says when it refuses.
 const REFUSAL_CHARS_MAX: usize = 300;
@@ -403,15 +404,18 @@ async fn start_program(launch: &Launch) -> io::Result<Piped> {
     let opened = tokio::task::spawn_blocking(move || open(&own, &root));
     let cwd = opened.await.map_err(io::Error::other)??;
     let cage = shell.cage(roots, Grants::default()).await?;
-    let mut words: Vec<String> = Vec::new();
+    let (mut words, mut variables) = (launch.words.clone(), shell.environment().to_vec());
     if cage.is_some() {
-        words.extend(["sh", "-c", WITH_CACHE, "sh"].map(str::to_owned));
+        let start = ["sh", "-c", WITH_CACHE, "sh"].map(str::to_owned);
+        words.splice(0..0, start);
+    } else {
+        // A command may have put a program of that name into the project.
+        (words, variables) = outside(words, variables).await?;
     }
-    words.extend(launch.words.iter().cloned());
     Piped::start(PipedProgram {
         words: &words,
         cwd: cwd.as_fd(),
-        environment: shell.environment(),
+        environment: &variables,
         program: shell.program(),
         cage: cage.as_ref(),
     })

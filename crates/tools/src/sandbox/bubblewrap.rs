@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use domain::limits::COMMAND_SCRATCH_BYTES_MAX;
+use domain::limits::{COMMAND_SCRATCH_BYTES_MAX, COMMAND_SHARED_MEMORY_BYTES_MAX};
 
 use super::cage::{Cage, Places, Shown};
 
@@ -62,6 +62,10 @@ pub(super) fn arguments(cage: &Cage, cwd: &Path) -> Vec<OsString> {
         };
     }
     words.add(["--dev", "/dev", "--proc", "/proc"]);
+    // What is written there is memory.
+    let size = COMMAND_SHARED_MEMORY_BYTES_MAX.to_string();
+    words.add(["--perms", "1777", "--size", &size, "--tmpfs", "/dev/shm"]);
+    read_only.push(PathBuf::from("/dev"));
     words.add(["--symlink", SCRATCH, "/var/tmp"]);
     // Last: it can only be done once everything is in its place.
     for at in &read_only {

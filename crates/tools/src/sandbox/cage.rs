@@ -27,6 +27,8 @@ pub struct Cage {
     /// What of the places must still be what was checked when the command begins.
     pub(super) held: Vec<Held>,
     pub(super) network: bool,
+    /// Whether sockets with a path can be made and reached.
+    pub(super) unix_sockets: bool,
     pub(super) bounds: Bounds,
     /// Whether new git repositories stay.
     pub(super) may_make_repositories: bool,
@@ -106,6 +108,8 @@ pub struct Bounds {
     pub processes: u64,
     /// Bytes of memory that one process may fill.
     pub memory_bytes: u64,
+    /// Bytes of memory that all of them may fill together, where a control group can be made.
+    pub total_memory_bytes: u64,
     /// Bytes of the largest file it may write.
     pub file_bytes: u64,
 }

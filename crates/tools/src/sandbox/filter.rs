@@ -11,14 +11,18 @@ use seccompiler::{
     SeccompRule, sock_filter,
 };
 
-/// Who decides what sockets reach.
+/// Which sockets can be made.
+///
+/// A Unix socket reaches every socket whose path can be seen, and no namespace or read-only mount
+/// keeps it from that. A filter sees the kind of a socket and not the path that it connects to. So
+/// there are none by default, except for connected pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sockets {
-    /// A namespace or the person does: sockets of the usual kinds can be made.
+    /// All of the usual kinds.
     Usual,
-    /// Nobody else does, and the network was granted: no sockets that have a path.
+    /// Those of the network, which a namespace or the user limits, and pairs.
     NetworkOnly,
-    /// Nobody else does: none can be made, only pairs.
+    /// Only pairs.
     PairsOnly,
 }
 
@@ -92,10 +96,46 @@ const REFUSED_ALONE: &[libc::c_long] = &[
     libc::SYS_mq_open,
 ];
 
+/// Calls that set the mode of a file, and which argument that is: with them, a program could be made
+/// that gives its owner's rights to other users of the machine.
+const SETTING_MODES: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_mknodat, 2),
+];
+
+/// Calls that make a file when their flags say so: which arguments are the flags and the mode.
+const OPENING: &[(libc::c_long, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+    (libc::SYS_openat, 2, 3),
+];
+
+/// Flags with which such a call looks at its mode. `O_TMPFILE` has a second bit that others use.
+const MAKING: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
+/// The user and the group that a program runs as.
+const SET_ID: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+/// The kind of a socket, without flags.
+const SOCKET_KIND: u64 = 0xf;
+
+/// Kinds of Unix sockets that send to any path, also when they are one of a pair. The second is
+/// another name of the first.
+const SENDING_ANYWHERE: [libc::c_int; 2] = [libc::SOCK_DGRAM, libc::SOCK_RAW];
+
 /// Calls that this kernel pretends not to know, so that programs take the older one.
 const UNKNOWN: &[libc::c_long] = &[
-    // Its flags lie in memory, where no filter sees them.
+    // Their flags lie in memory, where no filter sees them.
     libc::SYS_clone3,
+    libc::SYS_openat2,
     // It makes sockets, and opens files, past every filter.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -118,16 +158,17 @@ const TYPING: [u32; 2] = [0x5412, 0x541c];
 ///
 /// # Errors
 /// If the kernel does not take the filter.
-pub(super) fn apply(sockets: Sockets) -> io::Result<()> {
-    for program in [other_numbers(), unknown()?, refused(sockets)?] {
+pub(super) fn apply(sockets: Sockets, is_alone: bool) -> io::Result<()> {
+    for program in [other_numbers(), unknown()?, refused(sockets, is_alone)?] {
         seccompiler::apply_filter(&program).map_err(io::Error::other)?;
     }
     Ok(())
 }
 
-fn refused(sockets: Sockets) -> io::Result<BpfProgram> {
+fn refused(sockets: Sockets, is_alone: bool) -> io::Result<BpfProgram> {
     let mut rules = always(REFUSED);
-    if sockets != Sockets::Usual {
+    rules.append(&mut set_id()?);
+    if is_alone {
         rules.append(&mut always(REFUSED_ALONE));
         // The limits of others; one's own are those of nobody in particular.
         let of_others = rule([(0, SeccompCmpOp::Ne, 0)])?;
@@ -144,6 +185,17 @@ fn refused(sockets: Sockets) -> io::Result<BpfProgram> {
     let typing = TYPING.map(|request| rule([(1, SeccompCmpOp::Eq, u64::from(request))]));
     let typing: io::Result<Vec<SeccompRule>> = typing.into_iter().collect();
     rules.insert(libc::SYS_ioctl, typing?);
+    if sockets != Sockets::Usual {
+        let kinds = SENDING_ANYWHERE.map(|kind| rule([(1, has(SOCKET_KIND), number(kind))]));
+        let kinds: io::Result<Vec<SeccompRule>> = kinds.into_iter().collect();
+        rules.insert(libc::SYS_socketpair, kinds?);
+    }
+    rules.insert(libc::SYS_socket, other_families(sockets)?);
+    compile(rules, libc::EPERM)
+}
+
+/// Sockets of all families but those that can be made.
+fn other_families(sockets: Sockets) -> io::Result<Vec<SeccompRule>> {
     let families: &[libc::c_int] = match sockets {
         Sockets::Usual => &[
             libc::AF_UNIX,
@@ -157,14 +209,39 @@ fn refused(sockets: Sockets) -> io::Result<BpfProgram> {
     // One rule of conditions that all hold: it is none of these.
     let others = families
         .iter()
-        .map(|family| (0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())));
+        .map(|family| (0, SeccompCmpOp::Ne, number(*family)));
     let others: Vec<_> = others.collect();
-    let others = match others.is_empty() {
+    Ok(match others.is_empty() {
         true => Vec::new(),
         false => vec![rule(others)?],
-    };
-    rules.insert(libc::SYS_socket, others);
-    compile(rules, libc::EPERM)
+    })
+}
+
+/// Modes that say as which user or group a program runs.
+fn set_id() -> io::Result<BTreeMap<i64, Vec<SeccompRule>>> {
+    let mut rules = BTreeMap::new();
+    let bits = SET_ID.map(u64::from);
+    for (call, mode) in SETTING_MODES {
+        let with = bits.map(|bit| rule([(*mode, has(bit), bit)]));
+        rules.insert(*call, with.into_iter().collect::<io::Result<_>>()?);
+    }
+    for (call, flags, mode) in OPENING {
+        let pairs = MAKING.iter().flat_map(|making| {
+            let making = number(*making);
+            bits.map(|bit| rule([(*flags, has(making), making), (*mode, has(bit), bit)]))
+        });
+        rules.insert(*call, pairs.collect::<io::Result<_>>()?);
+    }
+    Ok(rules)
+}
+
+/// Compares these bits only.
+fn has(bits: u64) -> SeccompCmpOp {
+    SeccompCmpOp::MaskedEq(bits)
+}
+
+fn number(value: libc::c_int) -> u64 {
+    u64::from(value.cast_unsigned())
 }
 
 fn unknown() -> io::Result<BpfProgram> {
@@ -218,7 +295,10 @@ mod tests {
     #[test]
     fn every_filter_can_be_compiled() {
         for sockets in [Sockets::Usual, Sockets::NetworkOnly, Sockets::PairsOnly] {
-            assert!(refused(sockets).unwrap().len() > 60, "{sockets:?}");
+            for is_alone in [false, true] {
+                let length = refused(sockets, is_alone).unwrap().len();
+                assert!(length > 60, "{sockets:?}");
+            }
         }
         assert!(unknown().unwrap().len() > 4);
         assert_eq!(other_numbers().len(), 4);

@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use super::cage::{Bounds, Cage, Grants, Layer, Places};
 use super::journal::{self, Recovery};
 use super::places::{self, Ground};
-use super::{Exit, Ordered, held, supervise};
+use super::{Exit, Ordered, held, home, supervise};
 use crate::helpers::{self, HelperError, Trust};
 use crate::roots::{Root, Roots};
 use crate::tool_chains;
@@ -25,6 +25,8 @@ pub struct SandboxSettings {
     pub mode: SandboxMode,
     /// Whether every command may reach the network.
     pub network: bool,
+    /// Whether commands may use Unix sockets: then they reach those of other programs, too.
+    pub unix_sockets: bool,
     /// What commands see beyond what they always do.
     pub read: Vec<PathBuf>,
     /// What they may change beyond the session's directories.
@@ -62,6 +64,15 @@ pub enum Found {
 }
 
 impl Found {
+    /// Whether commands are shut in.
+    #[must_use]
+    pub fn is_sandbox(&self) -> bool {
+        match self {
+            Self::Bubblewrap { .. } | Self::Landlock(_) => true,
+            Self::Nothing(_) | Self::Off => false,
+        }
+    }
+
     /// Whether a command may run without anyone having been asked: it is shut in, or the operator
     /// decided that it need not be.
     #[must_use]
@@ -281,6 +292,7 @@ impl Sandbox {
             places,
             held,
             network: grants.network || self.settings.network,
+            unix_sockets: self.settings.unix_sockets,
             bounds: self.machine.bounds,
             may_make_repositories: grants.repositories,
             snapshots: self.machine.snapshots.clone(),
@@ -294,8 +306,16 @@ impl Sandbox {
         let value = |name: &str| environment.iter().find(|(known, _)| known == name);
         let names = ["PATH"].iter().chain(tool_chains::DIRECTORIES);
         let tools = names.filter_map(|name| value(name));
-        let tools = tools.flat_map(|(_, value)| value.split(':').map(PathBuf::from));
-        let tools: Vec<PathBuf> = tools.filter(|path| path.is_absolute()).collect();
+        let tools = tools.flat_map(|(name, value)| {
+            let parts = tool_chains::parts_of_variable(name);
+            let paths = value.split(':').map(PathBuf::from);
+            let paths = paths.filter(|path| path.is_absolute());
+            paths.flat_map(move |path| match parts {
+                Some(parts) => home::needed_of(&path, parts),
+                None => vec![path],
+            })
+        });
+        let tools: Vec<PathBuf> = tools.collect();
         places::find(&Ground {
             roots: roots.map_or(&[], Roots::all),
             hidden: roots.map_or(&[], Roots::hidden),

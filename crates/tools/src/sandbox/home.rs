@@ -1,89 +1,19 @@
 //! A person's home as a command sees it: what has a plain name, and of the names that begin with a
 //! dot only those that tool chains need. A secret that nobody thought of is out of sight, too.
 
-use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use domain::limits::{DIRECTORY_NAMES_MAX, SETTINGS_FILE_BYTES_MAX};
+use domain::limits::DIRECTORY_NAMES_MAX;
 
-/// Names in a home that are shown although they begin with a dot.
-const SHOWN: &[&str] = &[
-    ".asdf",
-    ".bun",
-    ".cache",
-    ".cargo",
-    ".coursier",
-    ".deno",
-    ".dotnet",
-    ".elan",
-    ".fnm",
-    ".gem",
-    ".ghcup",
-    ".gitignore",
-    ".gitignore_global",
-    ".gradle",
-    ".jenv",
-    ".juliaup",
-    ".konan",
-    ".m2",
-    ".mise",
-    ".node-gyp",
-    ".npm",
-    ".nuget",
-    ".nvm",
-    ".nvmrc",
-    ".opam",
-    ".pnpm-store",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".rvm",
-    ".sdkman",
-    ".stack",
-    ".swiftpm",
-    ".terminfo",
-    ".tool-versions",
-    ".volta",
-    ".yarn",
-    ".config/git/attributes",
-    ".config/git/ignore",
-    ".local/bin",
-    ".local/lib",
-    ".local/share/fnm",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/pnpm",
-    ".local/share/uv",
-    ".local/share/virtualenv",
-];
+use super::secrets::{is_harmless, is_secret_name};
+use crate::tool_chains::{self, Part};
 
 /// The files that say who commits; shown unless there is a secret in them.
 const GIT_SETTINGS: &[&str] = &[".gitconfig", ".config/git/config"];
 
-/// What a secret in git's settings looks like, in lower case.
-const GIT_SECRETS: &[&str] = &["extraheader", "password", "token", "secret"];
-
 /// Plain names in a home that are not shown: snaps keep profiles of browsers and such there.
 const NOT_SHOWN: &[&str] = &["snap"];
-
-/// What is out of sight within what is shown.
-const HIDDEN: &[&str] = &[
-    ".cache/chromium",
-    ".cache/google-chrome",
-    ".cache/huggingface/stored_tokens",
-    ".cache/huggingface/token",
-    ".cache/mozilla",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".gradle/gradle.properties",
-    ".m2/settings-security.xml",
-    ".m2/settings.xml",
-    ".nuget/NuGet/NuGet.Config",
-];
-
-/// Files of a Rust tool chain's home that hold tokens, wherever that home is.
-pub(super) const CARGO_SECRETS: &[&str] = &["credentials", "credentials.toml"];
 
 /// What is in a home.
 #[derive(Debug, Default)]
@@ -104,20 +34,55 @@ impl Home {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_none_or(|name| !name.starts_with('.') && !NOT_SHOWN.contains(&name))
         });
-        let there = |names: &[&str]| -> Vec<PathBuf> {
-            let paths = names.iter().map(|name| home.join(name));
-            paths.filter(|path| path.exists()).collect()
-        };
-        let git = there(GIT_SETTINGS);
-        let git = git.into_iter().filter(|path| is_harmless(path));
-        let mut needed = there(SHOWN);
+        let git = GIT_SETTINGS.iter().map(|name| home.join(name));
+        let git = git.filter(|path| is_harmless(path));
+        let mut needed: Vec<PathBuf> = tool_chains::IN_HOME
+            .iter()
+            .flat_map(|(name, parts)| needed_of(&home.join(name), parts))
+            .collect();
         needed.extend(git);
+        let hidden = needed.iter().flat_map(|path| secrets_in(path));
         Self {
             plain: plain.collect(),
+            hidden: hidden.collect(),
             needed,
-            hidden: there(HIDDEN),
         }
     }
+}
+
+/// What of the directory of a tool chain is shown: those of its `parts` that are there. Blocks.
+pub(super) fn needed_of(directory: &Path, parts: &[Part]) -> Vec<PathBuf> {
+    let found = parts.iter().flat_map(|part| match part {
+        Part::All => vec![directory.to_owned()],
+        Part::Named(name) => vec![directory.join(name)],
+        Part::Harmless(name) => {
+            let path = directory.join(name);
+            is_harmless(&path).then_some(path).into_iter().collect()
+        }
+        Part::Starting(prefix) => names_in(directory)
+            .into_iter()
+            .filter(|path| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                name.is_some_and(|name| name.starts_with(prefix))
+            })
+            .collect(),
+    });
+    found.filter(|path| path.exists()).collect()
+}
+
+/// What in `directory` has the name of a file with credentials and is no program: tools put such
+/// files beside what is needed of them. Blocks.
+pub(super) fn secrets_in(directory: &Path) -> Vec<PathBuf> {
+    let inside = names_in(directory).into_iter();
+    let secrets = inside.filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let is_program = || {
+            let metadata = path.metadata();
+            metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        name.is_some_and(is_secret_name) && !is_program()
+    });
+    secrets.collect()
 }
 
 /// The paths in a directory; of one that cannot be read there are none.
@@ -127,27 +92,6 @@ pub(super) fn names_in(directory: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
     paths
-}
-
-/// Whether git's settings in `path` hold no secret, as addresses with a password do.
-fn is_harmless(path: &Path) -> bool {
-    let mut text = String::new();
-    let most = SETTINGS_FILE_BYTES_MAX as u64;
-    let read =
-        std::fs::File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
-    let is_whole = read.is_ok_and(|count| count as u64 <= most);
-    let text = text.to_lowercase();
-    let has_user = |line: &str| {
-        let address = line.split_once("://").map(|(_, rest)| rest);
-        address.is_some_and(|rest| {
-            rest.split(['/', '"'])
-                .next()
-                .is_some_and(|at| at.contains('@'))
-        })
-    };
-    is_whole
-        && !GIT_SECRETS.iter().any(|secret| text.contains(secret))
-        && !text.lines().any(has_user)
 }
 
 #[cfg(test)]
@@ -173,7 +117,7 @@ mod tests {
             ".config/gh",
             ".gnupg",
             ".new-cloud-tool",
-            ".cargo",
+            ".cargo/bin",
             ".local/bin",
             ".local/share/keyrings",
         ] {
@@ -190,8 +134,95 @@ mod tests {
         }
         let seen = Home::look(home);
         assert_eq!(names(home, &seen.plain), ["notes.txt", "projects"]);
-        assert_eq!(names(home, &seen.needed), [".cargo", ".local/bin"]);
-        assert_eq!(names(home, &seen.hidden), [".cargo/credentials.toml"]);
+        assert_eq!(names(home, &seen.needed), [".cargo/bin", ".local/bin"]);
+    }
+
+    #[test]
+    fn credentials_of_tool_chains_are_out_of_sight() {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path();
+        let needed = [
+            ".cargo/registry/index",
+            ".rustup/toolchains/stable/bin/rustc",
+            ".cache/uv/archive-v0/x",
+            ".cache/pip/http/x",
+            ".gradle/caches/x",
+            ".m2/repository/x",
+            ".nuget/packages/x",
+            ".dotnet/sdk/x",
+            ".npm/_cacache/x",
+            ".pyenv/versions/3/bin/python",
+            ".volta/layout.v4",
+            ".local/share/uv/python/x",
+            ".local/bin/auth",
+        ];
+        let secrets = [
+            ".cargo/credentials",
+            ".cargo/credentials.toml",
+            ".cargo/unheard-of",
+            ".gradle/gradle.properties",
+            ".gradle/init.d/private.gradle",
+            ".gradle/init.gradle",
+            ".m2/settings.xml",
+            ".m2/settings-security.xml",
+            ".nuget/NuGet/NuGet.Config",
+            ".nuget/plugins-cache/token",
+            ".dotnet/corefx/cryptography/x509stores/my/key.pfx",
+            ".local/share/uv/credentials/credentials.toml",
+            ".local/share/pnpm/auth.json",
+            ".cache/thunderbird/x/ImapMail",
+            ".cache/evolution/mail/x",
+            ".cache/mutt/headers",
+            ".cache/huggingface/token",
+            ".cache/huggingface/stored_tokens",
+            ".cache/unheard-of/session",
+            ".gem/credentials",
+            ".bundle/config",
+            ".npm/_logs/x",
+            ".swiftpm/configuration/registries.json",
+            ".julia/servers/pkg/auth.toml",
+            ".stack/upload/credentials.json",
+            ".cabal/config",
+            ".opam/credentials",
+            ".terraform.d/credentials.tfrc.json",
+            ".composer/auth.json",
+            ".pypirc",
+            ".unheard-of/token",
+        ];
+        for file in needed.iter().chain(&secrets) {
+            let path = home.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        let program = home.join(".local/bin/auth");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(program, mode).unwrap();
+        let seen = Home::look(home);
+        let is_shown = |name: &str| {
+            let path = home.join(name);
+            seen.needed.iter().any(|shown| path.starts_with(shown))
+                && !seen.hidden.iter().any(|hidden| path.starts_with(hidden))
+        };
+        for name in needed {
+            assert!(is_shown(name), "{name} is needed");
+        }
+        for name in secrets {
+            assert!(!is_shown(name), "{name} is a secret");
+        }
+    }
+
+    #[test]
+    fn settings_of_cargo_are_shown_unless_they_hold_a_secret() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join(".cargo")).unwrap();
+        let file = place.path().join(".cargo/config.toml");
+        let is_shown = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Home::look(place.path()).needed == [file.clone()]
+        };
+        assert!(is_shown("[build]\njobs = 2\n"));
+        assert!(!is_shown("[registry]\ntoken = \"x\"\n"));
+        assert!(!is_shown("[http]\nproxy = \"http://me:pw@proxy\"\n"));
     }
 
     #[test]

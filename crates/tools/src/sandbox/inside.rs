@@ -39,6 +39,8 @@ pub(super) struct Entry {
     pub(super) rules: Rules,
     /// Whether the network was granted.
     pub(super) network: bool,
+    /// Whether Unix sockets were granted.
+    pub(super) unix_sockets: bool,
     /// How much may be taken.
     pub(super) bounds: Bounds,
 }
@@ -77,11 +79,13 @@ fn enter(entry: &str, held: &[Held], arguments: &[OsString]) -> io::Result<Infal
     rustix::thread::set_no_new_privs(true)?;
     entry.rules.apply(&places)?;
     drop(places);
-    filter::apply(match (entry.rules.is_alone, entry.network) {
-        (false, _) => Sockets::Usual,
-        (true, true) => Sockets::NetworkOnly,
-        (true, false) => Sockets::PairsOnly,
-    })?;
+    let is_alone = entry.rules.is_alone;
+    let sockets = match (is_alone, entry.network, entry.unix_sockets) {
+        (false, _, true) => Sockets::Usual,
+        (false, _, false) | (true, true, _) => Sockets::NetworkOnly,
+        (true, false, _) => Sockets::PairsOnly,
+    };
+    filter::apply(sockets, is_alone)?;
     become_one_of(&entry, arguments)
 }
 

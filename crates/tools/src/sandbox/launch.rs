@@ -18,10 +18,8 @@ use super::places::without;
 use super::put_back::Snapshot;
 use super::ruleset::Rules;
 use super::{OURSELVES, tree};
+use crate::helpers;
 use crate::roots::DirectoryId;
-
-/// What commands are written for, and what does where that is not there.
-const SHELLS: [&str; 2] = ["bash", "sh"];
 
 /// Devices that everybody may use, where there is no `/dev` of the cage's own.
 const DEVICES: &[&str] = &[
@@ -124,6 +122,7 @@ pub(super) fn start(cage: &Cage, wanted: &Wanted<'_>) -> io::Result<Caged> {
                 cwd: cage.held.iter().any(|held| held.covers(&at)).then_some(own),
                 rules: rules_inside(cage),
                 network: cage.network,
+                unix_sockets: cage.unix_sockets,
                 bounds: cage.bounds,
             };
             // Ourselves, wherever we are, and whatever is there by now.
@@ -155,6 +154,7 @@ pub(super) fn start(cage: &Cage, wanted: &Wanted<'_>) -> io::Result<Caged> {
                 cwd: Some(own),
                 rules: rules_alone(cage, &scratch.path),
                 network: cage.network,
+                unix_sockets: cage.unix_sockets,
                 bounds: Bounds {
                     // Without a namespace everything that the user runs is counted.
                     processes: cage.bounds.processes + tree::tasks_of_this_user(),
@@ -190,7 +190,7 @@ pub(super) fn start_free(words: &[String]) -> io::Result<Caged> {
 impl Wanted<'_> {
     fn programs(&self) -> Vec<String> {
         match self {
-            Self::Command(_) => SHELLS.map(str::to_owned).to_vec(),
+            Self::Command(_) => vec![helpers::system_shell().display().to_string()],
             Self::Program(words) => words.iter().take(1).cloned().collect(),
         }
     }

@@ -6,15 +6,17 @@
 
 mod kept;
 mod sockets;
+mod system;
 
 use std::path::{Component, Path, PathBuf};
 
 use super::bubblewrap::SCRATCH;
 use super::cage::{Places, Shown};
-use super::home::{CARGO_SECRETS, Home, names_in};
+use super::home::{self, Home, names_in};
 use crate::helpers::leads_through_writable;
 use crate::hidden;
 use crate::roots::Root;
+use crate::tool_chains::{self, Part};
 
 /// Directories at the top that are not shown, or made anew.
 const NOT_SHOWN: &[&str] = &[
@@ -29,26 +31,6 @@ const NOT_SHOWN: &[&str] = &[
     "run",
     "tmp",
     "var",
-];
-
-/// What is out of sight in a system that is shown: root could read it, and others may be able to.
-const SYSTEM_SECRETS: &[&str] = &[
-    "/etc/NetworkManager",
-    "/etc/docker",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/krb5.keytab",
-    "/etc/kubernetes",
-    "/etc/letsencrypt",
-    "/etc/openvpn",
-    "/etc/rancher",
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/ssh",
-    "/etc/ssl/private",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/wireguard",
 ];
 
 /// What is shown of directories that are not: where some systems keep all their programs.
@@ -119,8 +101,8 @@ pub(super) fn find(ground: &Ground<'_>) -> Places {
     {
         finder.change(path);
     }
-    let secrets = SYSTEM_SECRETS.iter().map(Path::new);
-    for path in secrets.chain(finder.hidden.clone().iter().map(PathBuf::as_path)) {
+    let secrets = system::secrets();
+    for path in secrets.iter().chain(&finder.hidden.clone()) {
         finder.mask(path);
     }
     let named: Vec<&PathBuf> = ground.read.iter().chain(ground.write).collect();
@@ -173,7 +155,7 @@ impl Finder {
             }
             if let Ok(to) = std::fs::read_link(&path) {
                 self.places.links.push((path, to));
-            } else if path.is_dir() {
+            } else if path.is_dir() && !system::is_private(&path) {
                 self.see(&path);
             }
         }
@@ -246,9 +228,13 @@ impl Finder {
             if leads_through_writable(path) {
                 continue;
             }
-            let Some(found) = real(path).filter(|found| found.is_dir()) else {
+            let Some(found) = real(path) else {
                 continue;
             };
+            // Such as `~/.dotnet` in a search path: only parts of it are shown anyway.
+            if self.is_shown_in_parts(&found) {
+                continue;
+            }
             let is_seen = |shown: &Shown| found.starts_with(&shown.real) && shown.at == shown.real;
             let everything = ["/tmp", "/run", "/var/tmp"].map(PathBuf::from);
             let mut kept = everything.iter().chain(&self.home);
@@ -260,10 +246,24 @@ impl Finder {
             if !is_seen {
                 self.see(&found);
             }
-            for name in CARGO_SECRETS {
-                self.mask(&path.join(name));
+            for secret in home::secrets_in(&found) {
+                self.mask(&secret);
             }
         }
+    }
+
+    /// Whether `found` is a directory of the home that is shown in parts, or lies above some.
+    fn is_shown_in_parts(&self, found: &Path) -> bool {
+        let inside = self.home.as_ref().map(|home| found.strip_prefix(home));
+        let Some(Ok(inside)) = inside else {
+            return false;
+        };
+        let is_whole = |part: &Part| matches!(part, Part::All);
+        let mut known = tool_chains::IN_HOME.iter();
+        known.any(|(name, parts)| {
+            let name = Path::new(name);
+            name.starts_with(inside) && !(name == inside && parts.iter().all(is_whole))
+        })
     }
 
     /// Shows the directory `found` under every name by which `path` leads to it, as far as that name

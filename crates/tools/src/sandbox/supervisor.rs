@@ -9,7 +9,7 @@
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::cage::Cage;
 use super::control_group::{ControlGroup, Left};
 use super::launch::{self, Caged, Remembered};
 use super::{inside, tree};
-use crate::helpers::{self, Trust};
+use crate::helpers;
 
 /// What makes this program a supervisor.
 pub const ARGUMENT: &str = "supervise-command";
@@ -157,7 +157,7 @@ fn within_bounds(
     cage: Option<&Cage>,
     start: impl FnOnce() -> io::Result<Caged>,
 ) -> io::Result<(Caged, Option<Left>)> {
-    let group = cage.and_then(ControlGroup::enter);
+    let group = cage.map(ControlGroup::enter);
     let started = start();
     // What was started stays in it.
     let left = group.map(ControlGroup::leave);
@@ -224,10 +224,7 @@ fn start(order: &Order) -> io::Result<Caged> {
     if let Some(cage) = &order.cage {
         return launch::start(cage, &launch::Wanted::Command(&order.command));
     }
-    // A project may have put another `bash` into the search path.
-    let bash = helpers::find("bash", helpers::SYSTEM_PATH, Trust::System);
-    let program = bash.unwrap_or_else(|_| PathBuf::from(super::SHELL));
-    shell(&program, &order.command).map(Caged::free)
+    shell(&helpers::system_shell(), &order.command).map(Caged::free)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is tools::sandbox")]

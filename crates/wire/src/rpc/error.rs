@@ -85,6 +85,11 @@ impl RpcError {
         Self::new(code::INTERNAL, "internal error")
     }
 
+    /// The session's directory holds the server's data directory, and that is not safe here.
+    pub fn data_directory_in_root(message: impl Into<String>) -> Self {
+        Self::invalid_params(message).with_data("kind", "data_directory_in_root".into())
+    }
+
     /// The request was cancelled before it was carried out.
     #[must_use]
     pub fn cancelled() -> Self {

@@ -17,6 +17,7 @@ use crate::support::binary;
 const BOUNDS: Bounds = Bounds {
     processes: 500,
     memory_bytes: 1 << 33,
+    total_memory_bytes: 1 << 34,
     file_bytes: 1 << 30,
 };
 

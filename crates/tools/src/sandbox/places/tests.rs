@@ -73,7 +73,7 @@ fn the_root_can_be_changed_the_rest_of_the_home_seen_and_secrets_neither() {
         assert!(!holds(&places.see, Path::new(place)), "{place}");
     }
     let token = scene.path("home/.cargo/credentials.toml");
-    assert!(places.hide_files.contains(&token));
+    assert!(!holds(&places.see, &token));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_home_that_is_the_root_stays_a_home() {
         ..scene.ground()
     });
     assert!(!holds(&places.see, &scene.path("home/work")));
-    assert!(holds(&places.see, &scene.path("home/.cargo")));
+    assert!(holds(&places.see, &scene.path("home/.cargo/bin")));
 }
 
 #[test]
@@ -228,10 +228,13 @@ fn a_tool_chain_is_seen_under_every_name_that_leads_to_it() {
 }
 
 #[test]
-fn a_link_to_a_tool_chain_shows_no_token_of_it() {
+fn a_search_path_shows_no_token_of_a_tool_chain() {
     let scene = Scene::new();
     std::os::unix::fs::symlink("home/.cargo", scene.path("linked")).unwrap();
-    let tools = [scene.path("linked")];
+    let elsewhere = scene.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("auth.json"), "x").unwrap();
+    let tools = ["linked", "linked/bin", "home/.cargo", "elsewhere"].map(|name| scene.path(name));
     let places = find(&Ground {
         tools: &tools,
         ..scene.ground()
@@ -239,8 +242,9 @@ fn a_link_to_a_tool_chain_shows_no_token_of_it() {
     assert!(holds(&places.see, &scene.path("linked/bin")));
     for name in ["home/.cargo", "linked"] {
         let token = scene.path(name).join("credentials.toml");
-        assert!(places.hide_files.contains(&token), "{name}");
+        assert!(!holds(&places.see, &token), "{name}");
     }
+    assert!(places.hide_files.contains(&elsewhere.join("auth.json")));
 }
 
 #[test]

@@ -80,9 +80,11 @@ impl Scene {
             },
             held: Vec::new(),
             network: false,
+            unix_sockets: false,
             bounds: Bounds {
                 processes: 1,
                 memory_bytes: 1,
+                total_memory_bytes: 1,
                 file_bytes: 1,
             },
             may_make_repositories,
