@@ -23,10 +23,13 @@ impl Finder {
         let mut area = SearchArea {
             roots: roots.iter().map(|root| root.real.clone()).collect(),
             git_settings: vec![SYSTEM_SETTINGS.into()],
+            home: self.home.clone().unwrap_or_default(),
             hidden: self.hidden.clone(),
+            ..SearchArea::default()
         };
         area.roots.sort();
         area.roots.dedup();
+        area.identify();
         let home = self.home.iter();
         area.git_settings
             .extend(home.flat_map(|home| USER_SETTINGS.iter().map(|name| home.join(name))));
