@@ -103,8 +103,8 @@ impl Inventory {
     }
 }
 
-/// The links on the way to `path`, and where they lead in the end. These are only names: what is there
-/// is looked at from a root that is held.
+/// The links on the way to `path`, and where they lead in the end; nothing if nothing is there. These are
+/// only names: what is there is looked at from a root that is held.
 fn places_on_the_way(path: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     let mut path = plain(path);
@@ -122,7 +122,10 @@ fn places_on_the_way(path: &Path) -> Vec<PathBuf> {
         places.push(link);
         path = plain(&next);
     }
-    places.push(path);
+    match path.symlink_metadata() {
+        Ok(_) => places.push(path),
+        Err(_) => places.clear(),
+    }
     places
 }
 
