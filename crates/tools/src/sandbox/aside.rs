@@ -76,7 +76,11 @@ impl Content {
                 (_, None) => Self::Stamp(vec![stamp(path, &found.1)]),
             },
             FileType::Directory => Self::of_tree(&parent, (path, role), room, like),
-            _ => Self::Stamp(vec![stamp(path, &found.1)]),
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => Self::Stamp(vec![stamp(path, &found.1)]),
         }
     }
 
@@ -133,7 +137,7 @@ impl Content {
                 let is_partly = files.iter().any(|(_, file)| file.stamp.is_some());
                 is_partly.then_some(files.as_slice())
             }
-            _ => None,
+            Self::Nothing | Self::File(_) | Self::Link(_) | Self::Lines(_) | Self::Stamp(_) => None,
         }
     }
 

@@ -296,9 +296,9 @@ fn git_settings_that_variables_name_are_kept() {
     let scene = Scene::new();
     let root = scene.path("home/work/src");
     let settings = [root.join("git/config")];
-    std::fs::create_dir_all(root.join("git")).unwrap();
-    std::fs::write(&settings[0], "[core]\n\thooksPath = hk\n").unwrap();
-    std::fs::create_dir_all(root.join("hk")).unwrap();
+    fs::create_dir_all(root.join("git")).unwrap();
+    fs::write(&settings[0], "[core]\n\thooksPath = hk\n").unwrap();
+    fs::create_dir_all(root.join("hk")).unwrap();
     let roots = [Root::find(&root)];
     let places = find(&Ground {
         roots: &roots,
