@@ -143,8 +143,11 @@ async fn ask(endpoint: &Endpoint) -> Result<Option<u64>, Unreachable> {
         };
         let answer = match endpoint.http.send(request).await {
             Ok(answer) if (200..300).contains(&answer.status()) => answer,
-            Err(Broken::Unreachable) => return Err(Unreachable),
-            Ok(_) | Err(_) => continue,
+            // Asking at another path would end the same way.
+            Err(Broken::Unreachable | Broken::ProxyLogin | Broken::Untrusted) => {
+                return Err(Unreachable);
+            }
+            Ok(_) | Err(Broken::Lost) => continue,
         };
         let body = answer.text(MODEL_LIST_BYTES_MAX).await;
         let Ok(answer) = serde_json::from_str(&body) else {

@@ -4,6 +4,12 @@
 //! A sandboxed command cannot change them ([`sandbox`](crate::sandbox) mounts them read-only, and sets
 //! aside the ones that a command made), and a file tool that would write one asks first in every mode
 //! but `bypass`. The guide shows [`FILES`] and [`GIT_FILES`]; a test compares them. See ADR 0035.
+//!
+//! A file is in the list if a program executes it, or what it names, although the user did not ask to run
+//! anything of the project: on entering or opening the directory, on using git, an editor or an agent in
+//! it, or on starting an interpreter's prompt. What only counts when the user builds, tests, installs or
+//! runs the project is left out (`Makefile`, `build.rs`, `.cargo/config.toml`, `.yarnrc.yml`,
+//! `.pnpmfile.cjs`, `.mvn/`, `.pdbrc`): the project's own code runs then anyway.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,7 +23,8 @@ use crate::touched::Real;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedFile {
     /// Its name: in any directory for [`FILES`], in a repository's directory for [`GIT_FILES`]. A
-    /// slash at the end stands for a directory with all that is in it, `*` at the start for anything.
+    /// slash at the end stands for a directory with all that is in it, `*` in its first part for
+    /// anything. Capitals do not matter, since they do not on every disk.
     pub name: &'static str,
     /// Which program does what with it.
     pub reason: &'static str,
@@ -44,6 +51,17 @@ const fn kept(name: &'static str, reason: &'static str) -> ProtectedFile {
     }
 }
 
+const fn checked(name: &'static str, reason: &'static str) -> ProtectedFile {
+    ProtectedFile {
+        name,
+        reason,
+        keeping: Keeping::Checked,
+    }
+}
+
+const LEFTHOOK: &str = "names programs that the hooks of Lefthook run";
+const MISE: &str = "mise runs what it names when a shell enters the directory";
+
 /// Protected in any directory. Except for `.git`, directories named `node_modules` are left out:
 /// packages bring such files along, and a package is not opened as a project.
 pub const FILES: &[ProtectedFile] = &[
@@ -59,25 +77,37 @@ pub const FILES: &[ProtectedFile] = &[
         ".pre-commit-config.yaml",
         "names programs that the hook of pre-commit runs",
     ),
-    kept(
-        "lefthook.yml",
-        "names programs that the hooks of Lefthook run",
-    ),
-    kept(
-        ".lefthook.yml",
-        "names programs that the hooks of Lefthook run",
-    ),
+    kept("lefthook.*", LEFTHOOK),
+    kept("lefthook-local.*", LEFTHOOK),
+    kept(".lefthook.*", LEFTHOOK),
+    kept(".lefthook-local.*", LEFTHOOK),
+    kept(".config/lefthook.yml", LEFTHOOK),
+    kept(".config/lefthook.yaml", LEFTHOOK),
+    kept(".config/lefthook.toml", LEFTHOOK),
+    kept(".lefthook/", "scripts that the hooks of Lefthook run"),
+    kept(".lefthook-local/", "scripts that the hooks of Lefthook run"),
     kept(".hg/hgrc", "names programs that Mercurial runs"),
+    kept(".hg/hgrc-not-shared", "names programs that Mercurial runs"),
     kept(".jj/repo/config.toml", "names programs that Jujutsu runs"),
+    kept(
+        ".jj/workspace-config.toml",
+        "names programs that Jujutsu runs",
+    ),
+    kept(".lazygit.yml", "names programs that Lazygit runs"),
     kept(".envrc", "direnv runs it when a shell enters the directory"),
     kept(
-        "mise.toml",
-        "mise runs what it names when a shell enters the directory",
+        ".autoenv.zsh",
+        "zsh-autoenv runs it when a shell enters the directory",
     ),
-    kept(
-        ".mise.toml",
-        "mise runs what it names when a shell enters the directory",
-    ),
+    kept("mise.toml", MISE),
+    kept(".mise.toml", MISE),
+    kept("mise.*.toml", MISE),
+    kept(".mise.*.toml", MISE),
+    kept("mise/config.toml", MISE),
+    kept("mise/config.local.toml", MISE),
+    kept(".mise/", MISE),
+    kept(".config/mise.toml", MISE),
+    kept(".config/mise/", MISE),
     kept(
         ".vscode/tasks.json",
         "VS Code runs tasks when it opens the folder",
@@ -88,16 +118,51 @@ pub const FILES: &[ProtectedFile] = &[
     ),
     kept(".vscode/launch.json", "names programs that VS Code runs"),
     kept(".vscode/mcp.json", "names MCP servers that VS Code starts"),
+    kept(
+        ".vscode/c_cpp_properties.json",
+        "names compilers that VS Code runs when it opens the folder",
+    ),
     kept("*.code-workspace", "holds settings and tasks of VS Code"),
+    kept(
+        "*.sublime-project",
+        "names programs that Sublime Text and its packages run",
+    ),
     kept(
         ".idea/",
         "names programs that JetBrains IDEs run, some when they open the project",
     ),
     kept(".zed/", "names programs and language servers that Zed runs"),
+    kept(
+        ".helix/",
+        "names language servers and formatters that Helix runs",
+    ),
     kept(".nvim.lua", "Neovim runs it in the directory"),
     kept(".nvimrc", "Neovim runs it in the directory"),
     kept(".exrc", "Vim and Neovim run it in the directory"),
+    kept("_exrc", "Vim runs it in the directory"),
+    kept(".vimrc", "Vim runs it in the directory"),
+    kept("_vimrc", "Vim runs it in the directory"),
+    kept(".gvimrc", "Vim runs it in the directory"),
+    kept("_gvimrc", "Vim runs it in the directory"),
     kept(".dir-locals.el", "Emacs evaluates it in the directory"),
+    kept(".dir-locals-2.el", "Emacs evaluates it in the directory"),
+    kept(".Rprofile", "R and RStudio run it in the directory"),
+    kept(
+        ".Renviron",
+        "R takes variables from it that name files to run",
+    ),
+    kept(".irbrc", "irb runs it in the directory"),
+    kept(".pryrc", "Pry runs it in the directory"),
+    kept(".iex.exs", "IEx runs it in the directory"),
+    kept(".ghci", "GHCi runs it in the directory"),
+    kept(
+        ".gdbinit",
+        "GDB runs it in the directory if it is allowed to",
+    ),
+    kept(
+        ".lldbinit",
+        "LLDB runs it in the directory if it is allowed to",
+    ),
     kept(
         ".devcontainer/",
         "names commands that run on this machine when a container is made",
@@ -120,7 +185,25 @@ pub const FILES: &[ProtectedFile] = &[
     kept(".codex/", "names MCP servers that Codex runs"),
     kept(".opencode/", "plugins that opencode runs"),
     kept("opencode.json", "names MCP servers that opencode starts"),
+    kept("opencode.jsonc", "names MCP servers that opencode starts"),
+    kept(
+        "crush.json",
+        "names MCP and language servers that Crush starts",
+    ),
+    kept(
+        ".crush.json",
+        "names MCP and language servers that Crush starts",
+    ),
     kept(".roo/mcp.json", "names MCP servers that Roo Code starts"),
+    kept(
+        ".kilocode/mcp.json",
+        "names MCP servers that Kilo Code starts",
+    ),
+    kept(".clinerules/hooks/", "hooks that Cline runs"),
+    kept(".github/hooks/", "hooks that GitHub Copilot runs"),
+    kept(".factory/", "names hooks and MCP servers that Droid runs"),
+    kept(".qwen/", "names hooks and MCP servers that Qwen Code runs"),
+    kept(".aider.conf.yml", "names programs that Aider runs"),
     kept(
         ".amazonq/",
         "names hooks and MCP servers that Amazon Q runs",
@@ -149,11 +232,28 @@ pub const GIT_FILES: &[ProtectedFile] = &[
     ),
     kept("remotes/", "git reads addresses from it"),
     kept("branches/", "git reads addresses from it"),
-    ProtectedFile {
-        name: "rebase-merge/git-rebase-todo",
-        reason: "git runs what its lines with `exec` name",
-        keeping: Keeping::Checked,
-    },
+    kept("lazygit.yml", "names programs that Lazygit runs"),
+    checked(
+        "rebase-merge/git-rebase-todo",
+        "git runs what its lines with `exec` name",
+    ),
+    checked(
+        "rebase-merge/strategy",
+        "`git rebase --continue` runs the program that it names",
+    ),
+    checked(
+        "rebase-merge/strategy_opts",
+        "older versions of git have a shell evaluate it",
+    ),
+    checked(
+        "rebase-apply/apply-opt",
+        "older versions of git have a shell evaluate it",
+    ),
+    checked(
+        "sequencer/opts",
+        "`git cherry-pick --continue` runs the program that `strategy` names",
+    ),
+    checked("sequencer/todo", "a list of steps that git takes"),
 ];
 
 /// A file that is protected, as a permission request and a rule need it.
@@ -171,7 +271,7 @@ impl Protection {
     pub fn of_place(place: &Real) -> Option<Self> {
         let beneath = place.beneath.as_deref().unwrap_or(&place.absolute);
         // The session may be inside a repository's directory.
-        let is_git = || place.absolute.iter().any(|name| name == ".git");
+        let is_git = || place.absolute.iter().any(is_git_name);
         let git = || {
             is_git()
                 .then(|| Self::of(Path::new(".git"), None))
@@ -242,10 +342,31 @@ impl ProtectedFile {
 
 /// Whether `name` is what the table calls `part`.
 fn is_name(name: &OsStr, part: &str) -> bool {
-    match part.strip_prefix('*') {
-        Some(end) => name.as_bytes().ends_with(end.as_bytes()),
-        None => name == part,
-    }
+    let (name, part) = (name.as_bytes(), part.as_bytes());
+    let Some(star) = part.iter().position(|byte| *byte == b'*') else {
+        return name.eq_ignore_ascii_case(part);
+    };
+    let (start, end) = (&part[..star], &part[star + 1..]);
+    name.len() > start.len() + end.len()
+        && name[..start.len()].eq_ignore_ascii_case(start)
+        && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
+}
+
+/// Whether a directory of this name is a repository's.
+pub(crate) fn is_git_name(name: &OsStr) -> bool {
+    is_name(name, ".git")
+}
+
+/// Whether a protected file's name may begin with `name`: quick, for it is asked of every name.
+pub(crate) fn may_be_first(name: &[u8]) -> bool {
+    let may_start = |first: &u8| {
+        matches!(
+            first.to_ascii_lowercase(),
+            b'.' | b'_' | b'c' | b'f' | b'l' | b'm' | b'o'
+        )
+    };
+    // `.code-workspace` and `.sublime-project`
+    name.first().is_some_and(may_start) || matches!(name.last(), Some(b'e' | b'E' | b't' | b'T'))
 }
 
 /// What git needs to see to take a directory for a repository's.

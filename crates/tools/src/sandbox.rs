@@ -6,6 +6,7 @@
 //! in a [`Cage`] that a [`Sandbox`] makes.
 
 mod aside;
+mod beneath;
 mod bubblewrap;
 mod cage;
 mod control_group;
@@ -18,11 +19,13 @@ mod inside;
 mod inventory;
 mod journal;
 mod launch;
+mod path_text;
 mod piped;
 mod places;
 mod put_back;
 mod ruleset;
 mod secrets;
+mod state_files;
 mod supervised;
 pub mod supervisor;
 mod tree;

@@ -25,6 +25,8 @@ pub struct Shell {
     supervisor: Arc<[String]>,
     program: PathBuf,
     outputs: PathBuf,
+    /// Git's settings for the user, as far as variables name them.
+    git_settings: Arc<[PathBuf]>,
     sandbox: Option<Sandbox>,
 }
 
@@ -86,8 +88,10 @@ impl Shell {
     /// Commands that see what of `variables` is harmless, in a process whose program can supervise
     /// (see [`supervisor`]); `sessions` is the directory that holds one for each session.
     pub fn new<'a>(variables: impl Iterator<Item = (&'a str, &'a str)>, sessions: PathBuf) -> Self {
+        let variables: Vec<(&str, &str)> = variables.collect();
         Self {
-            environment: scrubbed(variables),
+            git_settings: git_settings(&variables),
+            environment: scrubbed(variables.into_iter()),
             supervisor: Arc::new([supervisor::ARGUMENT.to_owned()]),
             program: PathBuf::from(OURSELVES),
             outputs: sessions,
@@ -102,7 +106,8 @@ impl Shell {
         // Beside the sessions, in the data directory: no command sees it.
         let snapshots = self.outputs.parent().map(|data| data.join("snapshots"));
         let program = self.program.clone();
-        let sandbox = Sandbox::new(environment, program, bounds, settings, snapshots);
+        let sandbox = Sandbox::new(environment, program, bounds, settings, snapshots)
+            .with_git_settings(Arc::clone(&self.git_settings));
         Self {
             sandbox: Some(sandbox),
             ..self
@@ -283,6 +288,7 @@ impl Shell {
             supervisor: supervisor.iter().map(|word| (*word).to_owned()).collect(),
             program: PathBuf::from(OURSELVES),
             outputs: outputs.to_owned(),
+            git_settings: Arc::default(),
             sandbox: None,
         }
     }
@@ -307,6 +313,16 @@ pub(crate) async fn outside(
         Ok((words, variables))
     });
     looking.await.map_err(io::Error::other)?
+}
+
+/// Git's settings that `variables` name: commands do not see these variables, but git of the user does.
+fn git_settings(variables: &[(&str, &str)]) -> Arc<[PathBuf]> {
+    let named = variables.iter().filter_map(|(name, value)| match *name {
+        "XDG_CONFIG_HOME" => Some(Path::new(value).join("git/config")),
+        "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" => Some(PathBuf::from(value)),
+        _ => None,
+    });
+    named.filter(|path| path.is_absolute()).collect()
 }
 
 /// What of `variables` a command may see.

@@ -159,7 +159,10 @@ async fn session_inside_an_additional_directory_keeps_its_own() {
     let made = client.call("session/new", params).await.unwrap();
     let session = made["sessionId"].as_str().unwrap().to_owned();
     client.prompt(&session, "go").await;
-    assert!(work.join("sub").is_symlink(), "the attack was made");
+    assert!(
+        work.join("sub").is_symlink(),
+        "the attack was made: {results:?}"
+    );
     let results = texts(server.home(), &session);
     assert_eq!(results.len(), 4, "{results:?}");
     for result in &results[1..] {
@@ -167,6 +170,50 @@ async fn session_inside_an_additional_directory_keeps_its_own() {
         assert!(!result.contains("a private key"), "{result}");
     }
     assert!(!person.join(".ssh/authorized_keys").exists());
+}
+
+#[tokio::test]
+async fn check_after_a_command_does_not_follow_a_replaced_root() {
+    const WAIT: &str = "for i in $(seq 600); do [ -e $f ] && break; sleep 0.05; done";
+    for layer in ["auto", "landlock"] {
+        let home = home(runner("${prompt}"), layer);
+        let (work, person) = (home.workspace(), home.user_dir());
+        let sub = work.join("sub");
+        std::fs::write(person.join(".envrc"), "the user's").unwrap();
+        std::fs::write(person.join(".exrc"), "the user's").unwrap();
+        // With bubblewrap a protected file in it would keep the directory from being renamed.
+        if layer == "landlock" {
+            std::fs::write(sub.join(".envrc"), "evil").unwrap();
+            std::fs::write(sub.join(".nvimrc"), "evil").unwrap();
+        }
+        let server = Program::serve_in(home).await;
+        let mut one = connect(&server, server.token()).await;
+        let mut other = connect(&server, server.token()).await;
+        let first = one.new_session().await;
+        let second = other.new_session_in(&sub).await.unwrap();
+        let second = second["sessionId"].as_str().unwrap().to_owned();
+        let swap = format!(
+            "f=sub/ready; {WAIT}; mv sub .old && ln -s {} sub && touch .old/go",
+            person.display()
+        );
+        let work_on = format!("rm -f .nvimrc; touch ready; f=go; {WAIT}; echo evil > .exrc");
+        let (_, done) = tokio::join!(one.prompt(&first, &swap), other.prompt(&second, &work_on));
+        assert!(sub.is_symlink(), "{layer}: the attack was made");
+        let names = std::fs::read_dir(&person).unwrap();
+        let names: Vec<_> = names.map(|name| name.unwrap().file_name()).collect();
+        let is_touched = |name: &std::ffi::OsString| {
+            let name = name.to_string_lossy();
+            name.contains("set-aside") || name == ".nvimrc"
+        };
+        assert!(!names.iter().any(is_touched), "{layer}: {names:?}");
+        for name in [".envrc", ".exrc"] {
+            let text = std::fs::read_to_string(person.join(name)).unwrap();
+            assert_eq!(text, "the user's", "{layer}: {name}");
+        }
+        // The original directory was checked where it is now.
+        assert!(!work.join(".old/.exrc").exists(), "{layer}: {}", done.text);
+        assert!(done.text.contains("was replaced"), "{layer}: {}", done.text);
+    }
 }
 
 /// Replaces `sub` by a link to the home, as a command could.

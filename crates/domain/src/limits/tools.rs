@@ -17,7 +17,8 @@ pub const PROTECTED_DIRECTORIES_MAX: usize = 200_000;
 /// How long that may take: a tree of 50,000 files takes a few hundredths of it.
 pub const PROTECTED_SEARCH_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Levels of directories that are looked through: each holds a descriptor.
+/// Levels of directories that are looked through: each holds a descriptor. What lies deeper is left out,
+/// and then every command is asked about.
 pub const PROTECTED_DEPTH_MAX: usize = 200;
 
 /// Protected files in a session's directories that are mounted read-only. Each takes a few mounts, and
@@ -25,14 +26,22 @@ pub const PROTECTED_DEPTH_MAX: usize = 200;
 /// is not mounted is put back afterwards.
 pub const PROTECTED_FILES_MAX: usize = 256;
 
-/// Protected files that are found at all.
+/// Protected files that are found before a command. Beyond 256 it is asked about anyway.
 pub const PROTECTED_FOUND_MAX: usize = 4_096;
+
+/// Protected files that are found after a command: more than one can make that is meant well. Each takes
+/// some 200 bytes while they are looked at.
+pub const PROTECTED_NEW_MAX: usize = 65_536;
+
+/// Lines about protected files that a command's output ends with. The rest is only counted.
+pub const PROTECTED_LINES_MAX: usize = 100;
 
 /// Bytes of protected files that are remembered during a command, so that they can be put back.
 pub const PROTECTED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Files in one protected directory that are remembered.
-pub const PROTECTED_TREE_FILES_MAX: usize = 512;
+/// Files in one protected directory that are remembered: directories of agents hold whole packages. A
+/// larger one is compared as far as this.
+pub const PROTECTED_TREE_FILES_MAX: usize = 16_384;
 
 /// Snapshots of killed supervisors that are settled at once.
 pub const SNAPSHOTS_MAX: usize = 256;

@@ -1,11 +1,12 @@
 //! What the table says of paths and commands.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use crate::touched::Real;
 
-use super::{FILES, GIT_FILES, Protection, makes_repository};
+use super::{FILES, GIT_FILES, Protection, makes_repository, may_be_first};
 
 fn part(path: &str) -> Option<String> {
     Protection::of(Path::new(path), None).map(|found| found.part)
@@ -25,6 +26,16 @@ fn protected_files_are_known_in_any_directory() {
         ("a/.claude/agents/x.md", ".claude"),
         ("x.code-workspace", "x.code-workspace"),
         (".hg", ".hg"),
+        (".ENVRC", ".ENVRC"),
+        (".Git/config", ".Git"),
+        ("X.Code-Workspace", "X.Code-Workspace"),
+        ("lefthook-local.yml", "lefthook-local.yml"),
+        ("mise.local.toml", "mise.local.toml"),
+        (".config/mise/config.toml", ".config"),
+        (".helix/languages.toml", ".helix"),
+        ("a.sublime-project", "a.sublime-project"),
+        (".github/hooks/x.json", ".github"),
+        ("_vimrc", "_vimrc"),
     ] {
         assert_eq!(part(path).as_deref(), Some(name), "{path}");
     }
@@ -38,6 +49,11 @@ fn protected_files_are_known_in_any_directory() {
         "node_modules/x/.vscode/settings.json",
         "AGENTS.md",
         "config",
+        "lefthook.",
+        "mise.md",
+        "mise/main.rs",
+        ".cargo/config.toml",
+        ".config/app.toml",
     ] {
         assert_eq!(part(path), None, "{path}");
     }
@@ -101,6 +117,17 @@ fn every_row_has_a_reason_and_a_name_of_its_own() {
         assert!(file.reason.len() > 10, "{}", file.name);
         let others = &all[number + 1..];
         assert!(!others.iter().any(|other| other.name == file.name));
+    }
+}
+
+#[test]
+fn every_name_passes_the_quick_look() {
+    for file in FILES {
+        let first = file.parts().next().unwrap().replace('*', "x");
+        for name in [first.to_lowercase(), first.to_uppercase()] {
+            assert!(file.begins_with(OsStr::new(&name)), "{name}");
+            assert!(may_be_first(name.as_bytes()), "{name}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::held::Held;
 use super::inventory::{FoundFile, SearchArea};
+use super::path_text;
 
 /// Rights of one command beyond those that every command has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,26 +68,33 @@ pub(super) struct Places {
     /// Can be changed too.
     pub(super) change: Vec<Shown>,
     /// Within those: directories out of sight.
+    #[serde(with = "path_text::many")]
     pub(super) hide: Vec<PathBuf>,
     /// Within those: files out of sight.
+    #[serde(with = "path_text::many")]
     pub(super) hide_files: Vec<PathBuf>,
     /// All that is out of sight, without links.
+    #[serde(with = "path_text::many")]
     pub(super) apart: Vec<PathBuf>,
     /// Within what can be changed: what must stay as it is.
+    #[serde(with = "path_text::many")]
     pub(super) keep: Vec<PathBuf>,
     /// Directories on the way to what is kept or hidden: mounted, so that they cannot be renamed.
     pub(super) hold: Vec<Shown>,
     /// The protected files that are there.
     pub(super) protected: Vec<FoundFile>,
     /// Directories that git takes for a repository's.
+    #[serde(with = "path_text::many")]
     pub(super) repositories: Vec<PathBuf>,
     /// Where protected files are looked for.
     pub(super) area: SearchArea,
     /// Whether the search came to its end.
     pub(super) is_searched: bool,
     /// Directories of that kind that are not there yet, and must not be made.
+    #[serde(with = "path_text::many")]
     pub(super) keep_out: Vec<PathBuf>,
     /// Directories that are there, with nothing in them but what is shown.
+    #[serde(with = "path_text::many")]
     pub(super) bare: Vec<PathBuf>,
     /// Links at the top, as `bin` to `usr/bin`: where, and to what.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
@@ -96,8 +104,10 @@ pub(super) struct Places {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Shown {
     /// The name.
+    #[serde(with = "path_text::one")]
     pub(super) at: PathBuf,
     /// What it really is: a path without links.
+    #[serde(with = "path_text::one")]
     pub(super) real: PathBuf,
 }
 

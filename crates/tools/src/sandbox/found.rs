@@ -89,6 +89,8 @@ impl Found {
 pub struct Sandbox {
     machine: Arc<Machine>,
     settings: Arc<SandboxSettings>,
+    /// Git's settings for the user, besides those in the home.
+    git_settings: Arc<[PathBuf]>,
     is_guest: bool,
 }
 
@@ -140,7 +142,17 @@ impl Sandbox {
                 landlock: OnceCell::new(),
             }),
             settings: Arc::new(settings),
+            git_settings: Arc::default(),
             is_guest: false,
+        }
+    }
+
+    /// The same, with these files as git's settings for the user, besides those in the home.
+    #[must_use]
+    pub fn with_git_settings(self, git_settings: Arc<[PathBuf]>) -> Self {
+        Self {
+            git_settings,
+            ..self
         }
     }
 
@@ -325,6 +337,7 @@ impl Sandbox {
             read: &settings.read,
             write: &settings.write,
             hide: &settings.hide,
+            git_settings: &self.git_settings,
             network: grants.network || settings.network,
             makes_repositories: grants.repositories,
         })

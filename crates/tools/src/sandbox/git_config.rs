@@ -108,13 +108,14 @@ fn is_key(key: &str, known: &str) -> bool {
 /// The settings in the file `path`; none if it cannot be read to its end.
 pub(super) fn read(path: &Path) -> Option<Vec<Setting>> {
     let most = SETTINGS_FILE_BYTES_MAX as u64;
-    let mut text = String::new();
+    let mut text = Vec::new();
+    // A pipe would keep us waiting.
+    path.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let file = std::fs::File::open(path).ok()?;
-    let is_file = file.metadata().ok()?.is_file();
-    let file = Some(file).filter(|_| is_file)?;
-    file.take(most + 1).read_to_string(&mut text).ok()?;
+    file.take(most + 1).read_to_end(&mut text).ok()?;
     (text.len() as u64 <= most).then_some(())?;
-    parse(&text)
+    // Git does not care whether it is Unicode.
+    parse(&String::from_utf8_lossy(&text))
 }
 
 /// The settings in `text`; none if git would not read it like this.

@@ -15,12 +15,14 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::cage::Places;
+use super::path_text;
 use crate::roots::{DirectoryId, PathError, Root};
 
 /// A place that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
     /// Under which name a command sees it.
+    #[serde(with = "path_text::one")]
     at: PathBuf,
     /// What must be there.
     id: DirectoryId,
@@ -39,7 +41,7 @@ const ARGUMENT_BYTES_MAX: usize = 64 * 1024;
 /// `held` as arguments: how many follow, and they.
 ///
 /// # Errors
-/// If a path is not Unicode.
+/// None that is known: paths can always be written.
 pub(super) fn to_arguments(held: &[Held]) -> io::Result<Vec<String>> {
     let mut arguments = vec![String::new()];
     for place in held {
@@ -84,11 +86,18 @@ pub(super) fn from_arguments(
 /// # Errors
 /// If a root, or something in one, was replaced since it was looked at.
 pub(super) fn hold(places: &Places, roots: &[Root]) -> Result<Vec<Held>, PathError> {
-    // What was replaced before is not among the places.
-    let open: Vec<(&Root, OwnedFd)> = roots
-        .iter()
-        .filter_map(|root| Some((root, root.open().ok()?)))
-        .collect();
+    let mut open: Vec<(&Root, OwnedFd)> = Vec::new();
+    for root in roots {
+        match root.open() {
+            Ok(directory) => open.push((root, directory)),
+            // It was replaced since the places were found.
+            Err(error) if places.change.iter().any(|shown| shown.real == root.real()) => {
+                return Err(error);
+            }
+            // What was replaced before is not among the places.
+            Err(_) => {}
+        }
+    }
     let shown = places.change.iter().chain(&places.hold);
     let all = shown.map(|shown| &shown.at).chain(&places.keep);
     let mut held = Vec::new();

@@ -1,8 +1,8 @@
 //! Looks through directories for protected files ([`protected`](crate::protected)) and repositories.
 //!
-//! It follows no links and stops at a limit: then [`Inventory::is_whole`] is false, and a command is
-//! asked about. Names are read with `getdents`, so nothing is opened but directories and the few files
-//! that are found.
+//! It follows no links, and leaves out what is beyond a limit: then [`Inventory::is_whole`] is false, and
+//! a command is asked about. Names are read with `getdents`, so nothing is opened but directories and the
+//! few files that are found.
 
 mod named;
 
@@ -16,12 +16,18 @@ use std::time::Instant;
 
 use domain::limits::{
     PROTECTED_DEPTH_MAX, PROTECTED_DIRECTORIES_MAX, PROTECTED_FILES_MAX, PROTECTED_FOUND_MAX,
-    PROTECTED_SEARCH_TIME_MAX,
+    PROTECTED_NEW_MAX, PROTECTED_SEARCH_TIME_MAX,
 };
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::fs::{Access, AtFlags, FileType, Mode, RawDir};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::protected::{FILES, GIT_FILES, Keeping, PACKAGES, ProtectedFile, RepositoryMarks};
+use super::beneath::{self, LISTED, OpenRoots};
+use super::path_text;
+use crate::protected::{
+    FILES, GIT_FILES, Keeping, PACKAGES, ProtectedFile, RepositoryMarks, is_git_name, may_be_first,
+};
+use crate::roots::DirectoryId;
 
 /// Bytes of names that are read at once.
 const NAMES_BYTES: usize = 32 * 1024;
@@ -30,10 +36,19 @@ const NAMES_BYTES: usize = 32 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SearchArea {
     /// Directories, without links.
+    #[serde(with = "path_text::many")]
     pub(super) roots: Vec<PathBuf>,
+    /// Which directories those were when they were checked.
+    #[serde(default, with = "path_text::keyed")]
+    pub(super) identities: Vec<(PathBuf, DirectoryId)>,
     /// Git's settings for the user and the machine: they too can name programs in a work tree.
+    #[serde(with = "path_text::many")]
     pub(super) git_settings: Vec<PathBuf>,
+    /// The user's home, which settings call `~`; empty if there is none.
+    #[serde(default, with = "path_text::one")]
+    pub(super) home: PathBuf,
     /// Hidden directories, which are not looked into.
+    #[serde(with = "path_text::many")]
     pub(super) hidden: Vec<PathBuf>,
 }
 
@@ -48,19 +63,28 @@ pub(super) struct Inventory {
     linked: Vec<PathBuf>,
     /// Whether everything was looked at.
     pub(super) is_whole: bool,
+    /// The first thing that was not looked at, in words.
+    pub(super) gap: Option<String>,
+    /// Directories that had to be made listable.
+    pub(super) opened: Vec<PathBuf>,
     /// Directories that were looked at.
     pub(super) directories: usize,
 }
 
 /// A protected file or directory.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FoundFile {
     /// Where it is.
+    #[serde(with = "path_text::one")]
     pub(super) path: PathBuf,
     /// What it is to git or another program.
     pub(super) role: Role,
     /// Whether it is a link, or a link on the way to it.
     pub(super) is_link: bool,
+    /// The directory in which it counts: a repository's, or the one in which its name begins. A file
+    /// that is found elsewhere in the same directory was renamed along with it.
+    #[serde(default)]
+    pub(super) base: Option<DirectoryId>,
 }
 
 /// What a protected file is for.
@@ -88,6 +112,18 @@ pub(super) enum Role {
 impl Inventory {
     /// Looks through `area`. Blocks.
     pub(super) fn of(area: &SearchArea) -> Self {
+        let mut inventory = Self::search(area, &OpenRoots::open(area), Purpose::Before);
+        inventory.is_whole &= inventory.found.len() <= PROTECTED_FILES_MAX;
+        inventory
+    }
+
+    /// Looks through `area` when a command has ended. Directories of the user's own that cannot be
+    /// listed are made listable: a command may have closed them to hide something. Blocks.
+    pub(super) fn after_command(area: &SearchArea, roots: &OpenRoots) -> Self {
+        Self::search(area, roots, Purpose::After)
+    }
+
+    fn search(area: &SearchArea, roots: &OpenRoots, purpose: Purpose) -> Self {
         let mut search = Search {
             inventory: Self {
                 is_whole: true,
@@ -95,23 +131,27 @@ impl Inventory {
             },
             path: PathBuf::new(),
             hidden: &area.hidden,
+            user: rustix::process::geteuid().as_raw(),
+            purpose,
             deadline: Instant::now() + PROTECTED_SEARCH_TIME_MAX,
         };
-        for root in outermost(&area.roots) {
-            search.path.clone_from(root);
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            if let Ok(directory) = rustix::fs::open(root, flags, Mode::empty()) {
-                let is_package = root.iter().any(|name| name == PACKAGES);
+        for path in &roots.replaced {
+            search.leave_out(format!("{} was replaced", path.display()));
+        }
+        for root in roots.iter() {
+            search.path.clone_from(&root.path);
+            if let Some(directory) = search.open(&root.directory, OsStr::new(".")) {
+                let is_package = root.path.iter().any(|name| name == PACKAGES);
                 search.look_into(&directory, is_package, 0);
             }
         }
         let mut inventory = search.inventory;
-        inventory.add_named(area);
-        inventory.found.sort();
+        inventory.add_named(area, roots);
+        let key = |file: &FoundFile| (file.path.clone(), file.role);
+        inventory.found.sort_by_cached_key(key);
         inventory
             .found
             .dedup_by(|one, other| one.path == other.path);
-        inventory.is_whole &= inventory.found.len() <= PROTECTED_FILES_MAX;
         inventory
     }
 
@@ -122,31 +162,15 @@ impl Inventory {
             .binary_search_by(|found| found.path.as_path().cmp(path));
         at.ok().map(|at| &self.found[at])
     }
-
-    fn add(&mut self, path: PathBuf, role: Role, is_link: bool) {
-        if self.found.len() <= PROTECTED_FOUND_MAX {
-            self.found.push(FoundFile {
-                path,
-                role,
-                is_link,
-            });
-        }
-    }
 }
 
-/// `roots` without those that lie in another one.
-fn outermost(roots: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
-    roots
-        .iter()
-        .enumerate()
-        .filter(|(number, root)| {
-            let is_within = |other: usize| match roots[other] == **root {
-                true => other < *number,
-                false => root.starts_with(&roots[other]),
-            };
-            !(0..roots.len()).any(is_within)
-        })
-        .map(|(_, root)| root)
+/// What a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To know what a command must not change.
+    Before,
+    /// To find what it did.
+    After,
 }
 
 /// A search under way.
@@ -155,6 +179,9 @@ struct Search<'a> {
     hidden: &'a [PathBuf],
     /// The directory that is looked into.
     path: PathBuf,
+    /// The number of the user that we are.
+    user: u32,
+    purpose: Purpose,
     deadline: Instant,
 }
 
@@ -168,38 +195,106 @@ struct Names {
 }
 
 impl Search<'_> {
-    fn look_into(&mut self, directory: &OwnedFd, is_package: bool, depth: usize) {
+    /// Notes that something was not looked at, and why.
+    fn leave_out(&mut self, why: String) {
+        self.inventory.is_whole = false;
+        self.inventory.gap.get_or_insert(why);
+    }
+
+    /// Whether the search has to stop.
+    fn is_over(&mut self) -> bool {
         self.inventory.directories += 1;
-        // The clock is asked now and then only.
-        let is_late =
-            || self.inventory.directories.is_multiple_of(64) && Instant::now() > self.deadline;
-        let is_full = self.inventory.directories > PROTECTED_DIRECTORIES_MAX;
-        if is_full || depth > PROTECTED_DEPTH_MAX || is_late() {
-            self.inventory.is_whole = false;
+        let count = self.inventory.directories;
+        // The clock is asked now and then only. Once it is late, it stays so.
+        let is_late = count.is_multiple_of(64) && Instant::now() > self.deadline;
+        if count > PROTECTED_DIRECTORIES_MAX || is_late {
+            self.inventory.directories = PROTECTED_DIRECTORIES_MAX;
+            self.leave_out("there are too many directories".to_owned());
+            return true;
         }
-        if !self.inventory.is_whole {
+        false
+    }
+
+    fn look_into(&mut self, directory: &OwnedFd, is_package: bool, depth: usize) {
+        if self.is_over() {
             return;
         }
-        let names = read_names(directory);
+        let shown = || self.path.display();
+        if depth > PROTECTED_DEPTH_MAX {
+            let why = format!("{} has too many levels of directories above it", shown());
+            return self.leave_out(why);
+        }
+        let Some(names) = read_names(directory) else {
+            let why = format!("{} cannot be read", shown());
+            return self.leave_out(why);
+        };
         for (name, kind) in &names.first {
             self.note(directory, name, *kind, is_package);
         }
-        let is_git = self.path.file_name().is_some_and(|name| name == ".git");
-        if is_git || names.marks.is_repository() {
+        if self.path.file_name().is_some_and(is_git_name) || names.marks.is_repository() {
             self.note_repository(directory);
         }
         for name in names.directories {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            // What cannot be opened cannot be used by git either.
-            let Ok(below) = rustix::fs::openat(directory, &*name, flags, Mode::empty()) else {
-                continue;
-            };
             self.path.push(&name);
-            if !self.hidden.contains(&self.path) {
+            if !self.hidden.contains(&self.path)
+                && let Some(below) = self.open(directory, &name)
+            {
                 self.look_into(&below, is_package || name == PACKAGES, depth + 1);
             }
             self.path.pop();
         }
+    }
+
+    /// Opens a directory to list it and to look at what is in it. One that only others can enter is left
+    /// out: neither a command nor git of the user reaches what is in it.
+    fn open(&mut self, directory: &OwnedFd, name: &OsStr) -> Option<OwnedFd> {
+        let attempt = || -> rustix::io::Result<OwnedFd> {
+            let below = rustix::fs::openat(directory, name, LISTED, Mode::empty())?;
+            // Root may enter everything.
+            if self.user != 0 {
+                rustix::fs::accessat(&below, ".", Access::EXEC_OK, AtFlags::empty())?;
+            }
+            Ok(below)
+        };
+        let error = match attempt() {
+            Ok(below) => return Some(below),
+            // It is gone, or something else by now.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return None,
+            Err(error) => error,
+        };
+        let shown = self.path.display().to_string();
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let is_own = stat.is_some_and(|stat| stat.st_uid == self.user);
+        let is_closed = error == Errno::ACCESS;
+        if is_closed && is_own && self.purpose == Purpose::After {
+            let made = beneath::make_listable(directory, Path::new(name));
+            if let (Ok(()), Ok(below)) = (made, attempt()) {
+                self.inventory.opened.push(self.path.clone());
+                return Some(below);
+            }
+        }
+        let can_enter =
+            || rustix::fs::accessat(directory, name, Access::EXEC_OK, AtFlags::empty()).is_ok();
+        if is_own || !is_closed || can_enter() {
+            self.leave_out(format!("{shown} cannot be listed"));
+        }
+        None
+    }
+
+    fn add(&mut self, path: PathBuf, role: Role, is_link: bool, directory: &OwnedFd) {
+        let most = match self.purpose {
+            Purpose::Before => PROTECTED_FOUND_MAX,
+            Purpose::After => PROTECTED_NEW_MAX,
+        };
+        if self.inventory.found.len() > most {
+            return self.leave_out("there are too many protected files".to_owned());
+        }
+        self.inventory.found.push(FoundFile {
+            path,
+            role,
+            is_link,
+            base: DirectoryId::of(directory).ok(),
+        });
     }
 
     /// Notes the protected files whose names begin with `name`.
@@ -208,8 +303,7 @@ impl Search<'_> {
             if file.name == ".git" {
                 if kind != FileType::Directory {
                     let is_link = kind == FileType::Symlink;
-                    let path = self.path.join(name);
-                    self.inventory.add(path, Role::GitFile, is_link);
+                    self.add(self.path.join(name), Role::GitFile, is_link, directory);
                 }
                 continue;
             }
@@ -266,16 +360,17 @@ impl Search<'_> {
             self.inventory.linked.push(self.path.join(below));
         }
         let path = self.path.join(link.unwrap_or(below));
-        self.inventory.add(path, role, link.is_some());
+        self.add(path, role, link.is_some(), directory);
     }
 }
 
-/// Reads the names in `directory`; none if it cannot be read.
-fn read_names(directory: &OwnedFd) -> Names {
+/// Reads the names in `directory`; none if that fails.
+fn read_names(directory: &OwnedFd) -> Option<Names> {
     let mut names = Names::default();
     let mut buffer = [MaybeUninit::uninit(); NAMES_BYTES];
     let mut entries = RawDir::new(directory, &mut buffer);
-    while let Some(Ok(entry)) = entries.next() {
+    while let Some(entry) = entries.next() {
+        let entry = entry.ok()?;
         let bytes = entry.file_name().to_bytes();
         if bytes == b"." || bytes == b".." {
             continue;
@@ -294,12 +389,7 @@ fn read_names(directory: &OwnedFd) -> Names {
             names.first.push((name.to_owned(), kind));
         }
     }
-    names
-}
-
-/// Whether a protected file's name may begin with `name`: quick, for it is asked of every name.
-fn may_be_first(name: &[u8]) -> bool {
-    matches!(name, [b'.' | b'f' | b'l' | b'm' | b'o', ..]) || name.ends_with(b".code-workspace")
+    Some(names)
 }
 
 #[cfg(test)]

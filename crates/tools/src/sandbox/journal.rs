@@ -120,8 +120,8 @@ fn settle(file: &File) -> Option<Recovery> {
     let read = file.take(most).read_to_end(&mut text);
     let touched = file.metadata().and_then(|found| found.modified());
     match (read, touched, serde_json::from_slice::<Snapshot>(&text)) {
-        (Ok(_), Ok(touched), Ok(snapshot)) => Some(Recovery {
-            told: snapshot.settle(Some(touched + SLACK)),
+        (Ok(_), Ok(touched), Ok(mut snapshot)) => Some(Recovery {
+            told: snapshot.recover(touched + SLACK),
             roots: snapshot.into_roots(),
         }),
         _ => None,

@@ -59,7 +59,7 @@ impl Remembered {
             // Where the command prints.
             let _ = writeln!(io::stderr(), "{note}");
         }
-        let snapshot = Snapshot::of(cage, is_program);
+        let snapshot = Snapshot::of(cage, is_program)?;
         let directory = cage.snapshots.as_ref();
         let written = directory.map(|directory| Written::new(directory, &snapshot));
         let written = written.transpose()?.map(Arc::new);

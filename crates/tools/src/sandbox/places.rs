@@ -58,6 +58,8 @@ pub(super) struct Ground<'a> {
     pub(super) write: &'a [PathBuf],
     /// What the operator hides.
     pub(super) hide: &'a [PathBuf],
+    /// Git's settings for the user, besides those in the home.
+    pub(super) git_settings: &'a [PathBuf],
     /// Whether names are resolved and addresses reached.
     pub(super) network: bool,
     /// Whether the command may make git repositories.
@@ -80,7 +82,7 @@ pub(super) fn find(ground: &Ground<'_>) -> Places {
         (false, true) => Plain::Changed,
         (false, false) => Plain::Seen,
     });
-    finder.protect(ground.makes_repositories);
+    finder.protect(ground.makes_repositories, ground.git_settings);
     let roots = finder.places.change.clone();
     finder.tools(ground.tools);
     // Once all names are known under which it could be seen.

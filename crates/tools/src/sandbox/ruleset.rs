@@ -12,6 +12,7 @@ use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
 use super::held::OpenPlaces;
+use super::path_text;
 
 /// The newest that we have tried. Older kernels keep what they know of it.
 const NEWEST: ABI = ABI::V7;
@@ -23,8 +24,10 @@ const OLDEST_ALONE: ABI = ABI::V3;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Rules {
     /// To read, and to run.
+    #[serde(with = "path_text::many")]
     pub(super) read: Vec<PathBuf>,
     /// To change as well.
+    #[serde(with = "path_text::many")]
     pub(super) write: Vec<PathBuf>,
     /// Devices, to read and to write.
     pub(super) devices: Vec<PathBuf>,

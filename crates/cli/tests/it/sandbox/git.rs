@@ -388,3 +388,47 @@ async fn d_04_accept_edits_asks_before_a_protected_file_is_written() {
         assert_eq!(server.home().read("plain.txt").as_deref(), Some("fine"));
     }
 }
+
+#[tokio::test]
+async fn closed_directories_hide_nothing_from_the_check() {
+    if !is_root() {
+        return;
+    }
+    for layer in LAYERS {
+        let close = "chmod 0311 .git; mkdir -p sub/.git; \
+            printf '[core]\\n\\tfsmonitor = evil\\n' > sub/.git/config; chmod 0311 sub/.git";
+        let home = furnished("", layer);
+        let change =
+            "printf '[core]\\n\\tfsmonitor = evil\\n' > .git/config; chmod 0311 .git; echo over";
+        let script = Script::new()
+            .call([tool("bash", json!({"command": close}))])
+            .call([tool("bash", json!({"command": change}))])
+            .call([say("${result}")]);
+        home.set_script(script);
+        let program = program_for_all(&home);
+        let home = home.binary_at(program).under(AS_NOBODY);
+        give_away(home.workspace().parent().unwrap());
+        let said = printed(&home).await;
+        assert_eq!(
+            home.read(".git/config").as_deref(),
+            Some("[core]\n"),
+            "{layer}: {said}"
+        );
+        assert_eq!(home.read("sub/.git/config"), None, "{layer}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_not_unicode_do_not_stop_commands() {
+    for layer in LAYERS {
+        let make = "d=$(printf '\\xff'); mkdir \"$d\"; cp -r .git \"$d/.git\"; touch ~/none";
+        let home = furnished("", layer);
+        let script = Script::new()
+            .call([tool("bash", json!({"command": make}))])
+            .call([tool("bash", json!({"command": "echo still here"}))])
+            .call([say("${result}")]);
+        home.set_script(script);
+        let said = printed(&home).await;
+        assert!(said.contains("still here"), "{layer}: {said}");
+    }
+}

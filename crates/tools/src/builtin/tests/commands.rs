@@ -52,8 +52,12 @@ impl Place {
     }
 
     fn toolbox(&self) -> Toolbox {
+        self.toolbox_hiding(Vec::new())
+    }
+
+    fn toolbox_hiding(&self, hidden: Vec<std::path::PathBuf>) -> Toolbox {
         let root = self.workspace.path().to_owned();
-        let roots = Roots::new(root.clone(), Vec::new(), vec![root.join("private")]);
+        let roots = Roots::new(root, Vec::new(), hidden);
         let environment = [("PATH", "/usr/bin:/bin"), (SUPERVISES, "1")];
         let shell = Shell::of_test(SUPERVISOR, &environment, self.outputs.path());
         Toolbox::new(roots)
@@ -123,7 +127,6 @@ async fn a_command_has_no_input_and_no_terminal() {
 async fn a_command_begins_beneath_the_roots_however_its_place_is_spelled() {
     let place = Place::new();
     std::fs::create_dir(place.path("sub")).unwrap();
-    std::fs::create_dir(place.path("private")).unwrap();
     std::os::unix::fs::symlink("/", place.path("link")).unwrap();
     let run = |cwd: &str| {
         let input = json!({"command": "pwd -P", "cwd": cwd});
@@ -137,7 +140,6 @@ async fn a_command_begins_beneath_the_roots_however_its_place_is_spelled() {
         "/",
         "link",
         "link/tmp",
-        "private",
         "sub/../..",
         "/proc/self/root",
     ] {
@@ -145,6 +147,22 @@ async fn a_command_begins_beneath_the_roots_however_its_place_is_spelled() {
         assert_eq!(outcome.status, ToolStatus::Failed, "{outside}");
         assert!(outcome.text.contains("cannot run in"), "{}", outcome.text);
     }
+}
+
+#[tokio::test]
+async fn command_is_refused_if_a_root_holds_hidden_files_without_a_sandbox() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("private")).unwrap();
+    let toolbox = place.toolbox_hiding(vec![place.path("private")]);
+    let permit = Permit::granted(CallId::new("c"), EventSeq(1));
+    let input = json!({"command": "cat private/key"});
+    let outcome = toolbox.run(permit, "bash", input).await;
+    assert_eq!(outcome.status, ToolStatus::Failed);
+    assert!(
+        outcome.text.contains("there is no sandbox"),
+        "{}",
+        outcome.text
+    );
 }
 
 #[tokio::test]

@@ -1,9 +1,14 @@
-//! Files that git's settings name: what they include, hooks and programs in a work tree.
+//! Files that git's settings name: what they include, hooks, and every word of a command that is a file.
+//! The user's own settings count as well if they lie in a root, also behind a link.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
+
+use super::super::beneath::OpenRoots;
 use super::super::git_config::{Setting, read};
-use super::{Inventory, Role, SearchArea};
+use super::{FoundFile, Inventory, Role, SearchArea};
 
 /// Settings that include others, one in the other.
 const INCLUDES_MAX: usize = 10;
@@ -11,73 +16,121 @@ const INCLUDES_MAX: usize = 10;
 /// Sections whose values are names and addresses, never programs or files that are read.
 const NOT_FILES: &[&str] = &["branch.", "user.", "submodule.", "extensions.", "author."];
 
-/// Keys that hold a path although they need no slash in it.
+/// Keys whose values are files that git only reads as text.
+const TEXTS: &[&str] = &[
+    "blame.ignorerevsfile",
+    "commit.template",
+    "core.excludesfile",
+    "format.signaturefile",
+    "mailmap.file",
+];
+
+/// Keys that hold a path, which may be a directory.
 const PATHS: &[&str] = &["core.hookspath", "core.attributesfile"];
+
+/// Links on the way to one file: as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// What names the homes of users.
+const USERS: &str = "/etc/passwd";
 
 impl Inventory {
     /// Adds the files beneath the roots that settings name.
-    pub(super) fn add_named(&mut self, area: &SearchArea) {
-        let shared: Vec<Source> = area
+    pub(super) fn add_named(&mut self, area: &SearchArea, roots: &OpenRoots) {
+        let new = |path: &Path| Source::new(path, &area.home, INCLUDES_MAX);
+        let shared: Vec<Source> = area.git_settings.iter().map(|path| new(path)).collect();
+        let mut named: BTreeSet<Named> = area
             .git_settings
             .iter()
-            .map(|path| Source::new(path, None))
+            .map(|path| Named {
+                path: path.clone(),
+                may_be_directory: false,
+            })
             .collect();
-        let mut named = Vec::new();
         for directory in self.repositories.clone() {
             let place = Repository::of(&directory);
-            let own = place.settings.iter().map(|path| Source::new(path, None));
-            for source in own.chain(shared.iter().cloned()) {
-                source.collect(&place.top, &mut named);
+            let own: Vec<Source> = place.settings.iter().map(|path| new(path)).collect();
+            for source in own.iter().chain(&shared) {
+                source.collect(&place.top, &area.home, &mut named);
             }
         }
-        // The repository around a root is not beneath it, but its settings can name what is.
         for root in &area.roots {
+            // They also count where there is no repository yet.
+            for source in &shared {
+                source.collect(root, &area.home, &mut named);
+            }
+            // The repository around a root is not beneath it, but its settings can name what is.
             let above = root.ancestors().skip(1);
             let around = above.map(|above| above.join(".git"));
             for git in around.filter(|git| git.join("HEAD").exists()) {
                 let place = Repository::of(&git);
                 for path in &place.settings {
-                    Source::new(path, None).collect(&place.top, &mut named);
+                    new(path).collect(&place.top, &area.home, &mut named);
                 }
             }
         }
-        named.extend(
-            std::mem::take(&mut self.linked)
-                .into_iter()
-                .map(|path| Named {
-                    path,
-                    may_be_directory: true,
-                }),
-        );
+        let linked = std::mem::take(&mut self.linked).into_iter();
+        named.extend(linked.map(|path| Named {
+            path,
+            may_be_directory: true,
+        }));
         for named in named {
-            self.add_if_beneath(area, &named);
+            self.add_if_beneath(roots, &named);
         }
     }
 
-    fn add_if_beneath(&mut self, area: &SearchArea, named: &Named) {
-        let real = named.path.canonicalize();
-        // Behind a link only the place that it leads to can be mounted and put back.
-        let link = named.path.is_symlink().then(|| named.path.clone());
-        let places = [link, real.ok()];
-        for place in places.into_iter().flatten() {
-            let is_beneath = |root: &PathBuf| place.starts_with(root) && place != *root;
-            let is_repository = self
-                .repositories
-                .iter()
-                .any(|directory| directory.starts_with(&place));
-            if !area.roots.iter().any(is_beneath) || is_repository {
+    fn add_if_beneath(&mut self, roots: &OpenRoots, named: &Named) {
+        // Only links and the place that they lead to can be mounted and put back.
+        for place in places_on_the_way(&named.path) {
+            let is_root = roots.iter().any(|root| root.path == place);
+            let mut repositories = self.repositories.iter();
+            if is_root || repositories.any(|directory| directory.starts_with(&place)) {
                 continue;
             }
-            let metadata = place.symlink_metadata().ok();
-            let metadata = metadata.filter(|found| !found.is_dir() || named.may_be_directory);
-            if let Some(metadata) = metadata {
-                self.add(place, Role::Named, metadata.is_symlink());
+            let Some(stat) = roots.stat(&place) else {
+                continue;
+            };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if kind != FileType::Directory || named.may_be_directory {
+                self.found.push(FoundFile {
+                    path: place,
+                    role: Role::Named,
+                    is_link: kind == FileType::Symlink,
+                    base: None,
+                });
             }
         }
     }
 }
 
+/// The links on the way to `path`, and where they lead in the end; nothing if nothing is there. These are
+/// only names: what is there is looked at from a root that is held.
+fn places_on_the_way(path: &Path) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    let mut path = plain(path);
+    for _ in 0..LINKS_MAX {
+        let mut above: Vec<&Path> = path.ancestors().collect();
+        above.reverse();
+        let link = above.into_iter().find_map(|part| {
+            let to = std::fs::read_link(part).ok()?;
+            let rest = path.strip_prefix(part).ok()?;
+            Some((part.to_owned(), part.parent()?.join(to).join(rest)))
+        });
+        let Some((link, next)) = link else {
+            break;
+        };
+        places.push(link);
+        path = plain(&next);
+    }
+    match path.symlink_metadata() {
+        Ok(_) => places.push(path),
+        Err(_) => places.clear(),
+    }
+    places
+}
+
 /// A path that settings name.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
     path: PathBuf,
     /// Whether a directory with all that is in it is meant.
@@ -121,7 +174,6 @@ impl Repository {
 }
 
 /// A file with settings, and what is in it.
-#[derive(Clone)]
 struct Source {
     path: PathBuf,
     settings: Vec<Setting>,
@@ -129,14 +181,13 @@ struct Source {
 }
 
 impl Source {
-    fn new(path: &Path, depth: Option<usize>) -> Self {
-        let depth = depth.unwrap_or(INCLUDES_MAX);
+    fn new(path: &Path, home: &Path, depth: usize) -> Self {
         let settings = read(path).unwrap_or_default();
         let includes = settings.iter().filter(|setting| is_include(setting));
         let included = match depth {
             0 => Vec::new(),
             _ => includes
-                .map(|setting| Self::new(&beside(path, &setting.value), Some(depth - 1)))
+                .map(|setting| Self::new(&beside(path, &setting.value, home), home, depth - 1))
                 .collect(),
         };
         Self {
@@ -147,46 +198,77 @@ impl Source {
     }
 
     /// Adds the files that it names, for a repository whose work tree is at `top`.
-    fn collect(&self, top: &Path, named: &mut Vec<Named>) {
+    fn collect(&self, top: &Path, home: &Path, named: &mut BTreeSet<Named>) {
         for setting in &self.settings {
-            if is_include(setting) {
-                named.push(Named {
-                    path: beside(&self.path, &setting.value),
-                    may_be_directory: false,
-                });
-                continue;
-            }
             let key = setting.key.as_str();
-            if NOT_FILES.iter().any(|section| key.starts_with(section)) {
+            let is_include = is_include(setting);
+            let is_other = NOT_FILES.iter().any(|section| key.starts_with(section));
+            if !is_include && (is_other || TEXTS.contains(&key)) {
                 continue;
             }
-            if PATHS.contains(&key) {
-                named.push(Named {
-                    path: plain(&top.join(&setting.value)),
-                    may_be_directory: true,
+            if is_include || PATHS.contains(&key) {
+                let path = match is_include {
+                    true => beside(&self.path, &setting.value, home),
+                    false => plain(&top.join(expand(&setting.value, home))),
+                };
+                named.insert(Named {
+                    path,
+                    may_be_directory: !is_include,
                 });
                 continue;
             }
-            named.extend(programs(&setting.value).map(|word| Named {
+            named.extend(words(&setting.value, home).map(|word| Named {
                 path: plain(&top.join(word)),
                 may_be_directory: false,
             }));
         }
         for source in &self.included {
-            source.collect(top, named);
+            source.collect(top, home, named);
         }
     }
 }
 
-/// The programs that a value may name: the first two words of each command in it, for the first may
-/// be an interpreter. One without a slash is looked for in `PATH`, not in the work tree.
-fn programs(value: &str) -> impl Iterator<Item = &str> {
-    let commands = value.split([';', '|', '&', '\n', '(', ')', '`']);
-    let words = commands.flat_map(|command| {
-        let words = command.split([' ', '\t', '\'', '"', '!']);
-        words.filter(|word| !word.is_empty()).take(2)
+/// The words of a value that may be files: any word of a command may be what an interpreter runs. Of a
+/// word with a variable or after a substitution only the end is known.
+fn words<'a>(value: &'a str, home: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+    let is_end = |c: char| c.is_whitespace() || ";|&()`'\"!<>=,".contains(c);
+    let words = value.split(is_end).filter(|word| !word.is_empty());
+    let words = words.filter(|word| !word.contains("://"));
+    words.flat_map(|word| {
+        let from_home = ["$HOME", "${HOME}"].iter().find_map(|name| {
+            let rest = word.strip_prefix(name)?.strip_prefix('/')?;
+            Some(home.join(rest))
+        });
+        let ending = match word.starts_with(['/', '$']) {
+            true => word.split_once('/').map(|(_, rest)| PathBuf::from(rest)),
+            false => None,
+        };
+        let plain = Some(expand(word, home));
+        [plain, from_home, ending].into_iter().flatten()
+    })
+}
+
+/// `value` with the home that it begins with, `~` or `~user`.
+fn expand(value: &str, home: &Path) -> PathBuf {
+    let Some(rest) = value.strip_prefix('~') else {
+        return PathBuf::from(value);
+    };
+    let (user, rest) = rest.split_once('/').unwrap_or((rest, ""));
+    let home = match user {
+        "" => Some(home.to_owned()),
+        _ => home_of(user),
+    };
+    home.map_or_else(|| PathBuf::from(value), |home| home.join(rest))
+}
+
+/// The home of another user.
+fn home_of(user: &str) -> Option<PathBuf> {
+    let users = std::fs::read_to_string(USERS).ok()?;
+    let home = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(user)).then(|| fields.nth(4))?
     });
-    words.filter(|word| word.contains('/') && !word.contains("://"))
+    home.map(PathBuf::from)
 }
 
 fn is_include(setting: &Setting) -> bool {
@@ -194,8 +276,8 @@ fn is_include(setting: &Setting) -> bool {
     key == "include.path" || key.starts_with("includeif.") && key.ends_with(".path")
 }
 
-fn beside(file: &Path, value: &str) -> PathBuf {
-    plain(&file.parent().unwrap_or(file).join(value))
+fn beside(file: &Path, value: &str, home: &Path) -> PathBuf {
+    plain(&file.parent().unwrap_or(file).join(expand(value, home)))
 }
 
 /// `path` without `.` and `..`.

@@ -2,7 +2,7 @@
 //! way to it is a mount, for a mount cannot be renamed.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use domain::limits::PROTECTED_FILES_MAX;
 
@@ -18,18 +18,22 @@ const SYSTEM_SETTINGS: &str = "/etc/gitconfig";
 
 impl Finder {
     /// Looks for protected files in all that can be changed so far, and has them kept.
-    pub(super) fn protect(&mut self, makes_repositories: bool) {
+    pub(super) fn protect(&mut self, makes_repositories: bool, git_settings: &[PathBuf]) {
         let roots = self.places.change.clone();
         let mut area = SearchArea {
             roots: roots.iter().map(|root| root.real.clone()).collect(),
             git_settings: vec![SYSTEM_SETTINGS.into()],
+            home: self.home.clone().unwrap_or_default(),
             hidden: self.hidden.clone(),
+            ..SearchArea::default()
         };
         area.roots.sort();
         area.roots.dedup();
+        area.identify();
         let home = self.home.iter();
         area.git_settings
             .extend(home.flat_map(|home| USER_SETTINGS.iter().map(|name| home.join(name))));
+        area.git_settings.extend(git_settings.iter().cloned());
         let inventory = Inventory::of(&area);
         let is_kept = |file: &&FoundFile| match file.role {
             Role::Todo => false,

@@ -43,6 +43,7 @@ impl Scene {
             read: &[],
             write: &[],
             hide: &[],
+            git_settings: &[],
             network: false,
             makes_repositories: false,
         }
@@ -292,4 +293,28 @@ fn replaced_root_is_not_shown() {
     let key = scene.path("home/.ssh");
     let is_shown = |shown: &Shown| shown.real.starts_with(&key);
     assert!(!places.see.iter().chain(&places.change).any(is_shown));
+}
+
+#[test]
+fn git_settings_that_variables_name_are_kept() {
+    let scene = Scene::new();
+    let root = scene.path("home/work/src");
+    let settings = [root.join("git/config")];
+    fs::create_dir_all(root.join("git")).unwrap();
+    fs::write(&settings[0], "[core]\n\thooksPath = hk\n").unwrap();
+    fs::create_dir_all(root.join("hk")).unwrap();
+    let roots = [Root::find(&root)];
+    let places = find(&Ground {
+        roots: &roots,
+        git_settings: &settings,
+        ..scene.ground()
+    });
+    for kept in [&settings[0], &root.join("hk")] {
+        assert!(places.keep.contains(kept), "{:?}", places.keep);
+    }
+    let without = find(&Ground {
+        roots: &roots,
+        ..scene.ground()
+    });
+    assert!(!without.keep.contains(&settings[0]));
 }

@@ -1,11 +1,13 @@
 //! What becomes of protected files that a command changed or made.
 
+mod attacks;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::super::cage::{Bounds, Cage, Layer, Places};
+use super::super::cage::{Bounds, Cage, Layer, Places, Shown};
 use super::super::inventory::{Inventory, SearchArea};
 use super::super::journal::{self, Written};
 use super::Snapshot;
@@ -63,35 +65,27 @@ impl Scene {
         reason = "the four kinds of commands"
     )]
     fn snapshot_of(&self, may_make_repositories: bool, is_program: bool) -> Snapshot {
-        let area = SearchArea {
-            roots: vec![self.path("")],
-            ..SearchArea::default()
-        };
-        let inventory = Inventory::of(&area);
-        assert!(inventory.is_whole);
         let cage = Cage {
-            layer: Layer::Landlock,
-            places: Places {
-                area,
-                protected: inventory.found,
-                repositories: inventory.repositories.into_iter().collect(),
-                is_searched: true,
-                ..Places::default()
-            },
-            held: Vec::new(),
-            network: false,
-            unix_sockets: false,
-            bounds: Bounds {
-                processes: 1,
-                memory_bytes: 1,
-                total_memory_bytes: 1,
-                file_bytes: 1,
-            },
             may_make_repositories,
-            snapshots: None,
-            notes: Vec::new(),
+            ..cage(&self.path(""))
         };
-        Snapshot::of(&cage, is_program)
+        Snapshot::of(&cage, is_program).unwrap()
+    }
+
+    /// A snapshot of a session in `root`.
+    fn snapshot_in(&self, root: &Path) -> Snapshot {
+        Snapshot::of(&cage(root), false).unwrap()
+    }
+
+    /// A snapshot for a command that may change `writable` as well.
+    fn snapshot_with(&self, writable: &Path) -> Snapshot {
+        let mut cage = cage(&self.path(""));
+        let real = writable.canonicalize().unwrap();
+        cage.places.change.push(Shown {
+            at: real.clone(),
+            real,
+        });
+        Snapshot::of(&cage, false).unwrap()
     }
 
     /// Names in a directory that were set aside.
@@ -101,6 +95,39 @@ impl Scene {
         names
             .filter(|name| name.to_string_lossy().contains(".set-aside-"))
             .count()
+    }
+}
+
+/// What a command in `root` is shut in.
+fn cage(root: &Path) -> Cage {
+    let mut area = SearchArea {
+        roots: vec![root.to_owned()],
+        ..SearchArea::default()
+    };
+    area.identify();
+    let inventory = Inventory::of(&area);
+    assert!(inventory.is_whole);
+    Cage {
+        layer: Layer::Landlock,
+        places: Places {
+            area,
+            protected: inventory.found,
+            repositories: inventory.repositories.into_iter().collect(),
+            is_searched: true,
+            ..Places::default()
+        },
+        held: Vec::new(),
+        network: false,
+        unix_sockets: false,
+        bounds: Bounds {
+            processes: 1,
+            memory_bytes: 1,
+            total_memory_bytes: 1,
+            file_bytes: 1,
+        },
+        may_make_repositories: false,
+        snapshots: None,
+        notes: Vec::new(),
     }
 }
 
