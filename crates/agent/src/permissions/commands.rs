@@ -81,6 +81,10 @@ const LOOKED_AT_MAX: usize = 4 * COMMAND_JUDGED_BYTES_MAX;
 const LINES_MAX: usize = 3 * COMMAND_PARTS_MAX;
 
 /// What stands for a blank within a word, so that no word is taken for two.
+/// Options of one letter in one word, behind each of which a command may begin: programs have few that
+/// take no value.
+const CLUSTER_LETTERS_MAX: usize = 8;
+
 const INNER_BLANKS: [(char, char); 3] = [(' ', '\u{1f}'), ('\t', '\u{1e}'), ('\n', '\u{1d}')];
 
 impl Judged {
@@ -185,12 +189,16 @@ impl Judged {
         }
     }
 
-    /// Adds what a word may tell a program to run: all of it, its value, or what follows its first letter.
+    /// Adds what a word may tell a program to run: all of it, its value, or what follows one of its
+    /// first letters, each of which may be an option.
     fn add_told(&mut self, text: &str, depth: usize) {
         let value = text.split_once('=').map(|(_, value)| value);
-        let behind = text.strip_prefix('-').and_then(|letters| letters.get(1..));
+        let letters = text.strip_prefix('-').unwrap_or_default();
+        let options = letters.bytes().take_while(u8::is_ascii_alphanumeric);
+        let behind = (1..=options.take(CLUSTER_LETTERS_MAX).count()).map(|at| &letters[at..]);
         let transport = text.split_once("::").map(|(_, address)| address);
-        for told in [Some(text), value, behind, transport].into_iter().flatten() {
+        let whole = [Some(text), value, transport];
+        for told in whole.into_iter().flatten().chain(behind) {
             let told = told.trim_start_matches(['!', ' ']);
             let is_name =
                 told.starts_with(|c: char| c.is_ascii_alphanumeric() || "/.\\'\"$({`_".contains(c));

@@ -159,10 +159,7 @@ async fn session_inside_an_additional_directory_keeps_its_own() {
     let made = client.call("session/new", params).await.unwrap();
     let session = made["sessionId"].as_str().unwrap().to_owned();
     client.prompt(&session, "go").await;
-    assert!(
-        work.join("sub").is_symlink(),
-        "the attack was made: {results:?}"
-    );
+    assert!(work.join("sub").is_symlink(), "the attack was made");
     let results = texts(server.home(), &session);
     assert_eq!(results.len(), 4, "{results:?}");
     for result in &results[1..] {

@@ -350,6 +350,16 @@ fn declaration(arguments: &[Word], hidden: &mut Hidden) {
     }
 }
 
+/// Whether one of the letters is `m`, and none before it brings code.
+fn is_module(letters: &str, code: &str) -> bool {
+    let before = letters.split_once('m').map(|(before, _)| before);
+    before.is_some_and(|before| {
+        before
+            .chars()
+            .all(|c| c.is_ascii_alphabetic() && !code.contains(c))
+    })
+}
+
 /// Whether an interpreter is given code, or reads it from somewhere that is not a file.
 fn runs_code(arguments: &[Word], code: &str, values: &str) -> bool {
     let mut is_asking = false;
@@ -362,25 +372,25 @@ fn runs_code(arguments: &[Word], code: &str, values: &str) -> bool {
         }
         match text {
             "--version" | "-V" | "-v" | "--help" | "-h" => is_asking = true,
-            "-m" => {
-                let is_code = |module: &Word| CODE_MODULES.contains(&module.text.as_str());
-                let module = words.next();
-                return module.is_none_or(|module| module.is_open || is_code(module));
-            }
             // An address that is code itself, and an option that ends early and goes on as code.
             _ if text.contains("data:") => return true,
             _ if text.starts_with('-') && text.contains([';', '(']) => return true,
-            _ if CODE_MODULES
-                .iter()
-                .any(|module| letters.strip_prefix('m') == Some(*module)) =>
-            {
-                return true;
-            }
             // The subcommand of `deno`; what it runs comes next.
             "run" => {}
             "--" => {}
             _ if !text.starts_with('-') => {
                 return is_stream(text) || text == "eval" || text == "repl";
+            }
+            // `-m MODULE`, also behind other letters and without a space.
+            _ if !letters.starts_with('-') && is_module(letters, code) => {
+                let behind = letters.split_once('m').map_or("", |(_, behind)| behind);
+                let is_code = |module: &str| CODE_MODULES.contains(&module);
+                return match behind {
+                    "" => words
+                        .next()
+                        .is_none_or(|module| module.is_open || is_code(&module.text)),
+                    module => is_code(module),
+                };
             }
             _ if letters.is_empty()
                 || letters.chars().any(|c| code.contains(c)) && !letters.starts_with('-') =>

@@ -130,6 +130,10 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("op", &["run"]),
 ];
 
+/// Programs whose options of one letter have their value right behind them, as in `-DNAME`: no
+/// further letter of such a word is an option.
+const COMPILERS: &[&str] = &["gcc", "g++", "cc", "c++", "clang", "clang++"];
+
 /// Whether `words` give `program` a command to run.
 pub(super) fn run_a_command(program: &str, words: &[Word]) -> bool {
     let arguments = words.get(1..).unwrap_or_default();
@@ -139,9 +143,22 @@ pub(super) fn run_a_command(program: &str, words: &[Word]) -> bool {
         entry.map_or(&[][..], |(_, options)| *options)
     };
     let (options, subcommands) = (of(OPTIONS), of(SUBCOMMANDS));
-    let has_option = |text: &str| options.iter().any(|option| is_option(text, option));
+    let clusters = !COMPILERS.contains(&program);
+    let has_option = |text: &str| {
+        options
+            .iter()
+            .any(|option| is_option(text, option) || clusters && is_in_cluster(text, option))
+    };
+    // The first word of `tar` is a cluster without a dash, as in `tar cIf`.
+    let old_style = texts()
+        .next()
+        .filter(|text| program == "tar" && !text.starts_with('-'));
+    let is_old_style = old_style.is_some_and(|text| has_option(&format!("-{text}")));
     let is_transport = program == "git" && texts().any(|text| text.contains("ext::"));
-    texts().any(has_option) || texts().any(|text| subcommands.contains(&text)) || is_transport
+    texts().any(has_option)
+        || is_old_style
+        || texts().any(|text| subcommands.contains(&text))
+        || is_transport
 }
 
 /// Whether `text` is the option, perhaps shortened, or with its value.
@@ -149,11 +166,18 @@ fn is_option(text: &str, option: &str) -> bool {
     let name = text.split('=').next().unwrap_or_default();
     match option.strip_prefix("--") {
         Some(_) => name.len() > 2 && option.starts_with(name),
-        None if option.len() == 2 => {
-            let is_cluster = text.starts_with('-') && !text.starts_with("--");
-            is_cluster
-                && (text.starts_with(option) || text.len() < 5 && text.ends_with(&option[1..]))
-        }
+        None if option.len() == 2 => text.starts_with(option),
         None => name == option || name == format!("-{option}"),
     }
+}
+
+/// Whether `text` may be several options of one letter with this one among them, as in `-nO`. The
+/// letters before it may take a value that begins here; that errs on the side of asking.
+fn is_in_cluster(text: &str, option: &str) -> bool {
+    let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let (Some(letters), Some(letter)) = (letters, option.strip_prefix('-')) else {
+        return false;
+    };
+    let end = letters.find(|c: char| !c.is_ascii_alphanumeric());
+    letter.len() == 1 && letters[..end.unwrap_or(letters.len())].contains(letter)
 }
