@@ -1,7 +1,7 @@
 //! What lists of sessions are sorted and filtered by: a row per session, in memory and in a file.
 //!
 //! Reading every session's `meta.json` for each page of a list takes seconds where there are many
-//! sessions. The catalogue keeps a row per session instead, and saves the rows ([`file`]) so that
+//! sessions. The catalogue keeps a row per session instead, and saves the rows ([`mod@file`]) so that
 //! the first list after a start is as quick. A row is read again when the session's log has changed
 //! since, also by another process. Each call checks at most [`CHECKED_ROWS_MAX`] rows, in turn: with
 //! fewer sessions than that the list is always exact; with more, the place of a session that another

@@ -292,10 +292,13 @@ pub(super) fn starts<'a>(program: &str, words: &'a [Word]) -> Starts<'a> {
     }
     match program {
         _ if SHELLS.contains(&program) => shell(words),
-        _ if OTHER_SHELLS.contains(&program) => match shell(words) {
-            Starts::Script(_) => Starts::Unseen("it runs commands of another shell"),
-            other => other,
-        },
+        _ if OTHER_SHELLS.contains(&program) => {
+            let started = shell(words);
+            if matches!(started, Starts::Script(_)) {
+                return Starts::Unseen("it runs commands of another shell");
+            }
+            started
+        }
         _ if SOMEHOW.contains(&program) => somewhere(words),
         "eval" => match known(after_options(words)) {
             Some(text) => Starts::Script(text),
