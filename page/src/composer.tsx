@@ -95,9 +95,12 @@ export function Composer({ api, link, draft, onDraft }: Props) {
     queueMicrotask(() => field.setSelectionRange(before.length, before.length));
   };
   const send = () => {
-    const text = draft.trim();
+    // What was typed last may not be drawn yet, so the field knows more than `draft`.
+    const field = area.current;
+    const text = (field?.value ?? draft).trim();
     if (text === "") return;
     link.prompt(text, fileLinks(text, link.cwd, known.current));
+    if (field) field.value = "";
     onDraft("");
     setMention(null);
   };
