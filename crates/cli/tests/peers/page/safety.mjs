@@ -123,6 +123,7 @@ export async function escape({ ask, person, accessible, picture }) {
   await composing(page, "#prompt", "Escape");
   await works("Esc closes an input method");
   await page.getByRole("button", { name: "Share" }).click();
+  await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await works("Esc closes a dialog");

@@ -21,7 +21,9 @@ export const field = (page) => page.getByLabel("Prompt", { exact: true });
 
 export async function prompt(page, words) {
   await field(page).fill(words);
-  await page.keyboard.press("Enter");
+  await field(page).press("Enter");
+  // A person sees that it was taken before writing more.
+  await page.waitForFunction(() => document.getElementById("prompt")?.value === "");
 }
 
 /** All that was said and done, as a reader sees it. */
